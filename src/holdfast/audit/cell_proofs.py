@@ -23,6 +23,10 @@ ROOT: Final = "root"
 """The audit's word for a root that was made."""
 
 
+PARTIAL: Final = "partial"
+"""In the audit's entry of a root: the lane was being split, so a key that is not there may be in another lane."""
+
+
 class CellProof(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The content of a proof. Bytes are hexadecimal; ``record`` is None where the key had no cell."""
 

@@ -30,18 +30,22 @@ TERMINAL: Final[frozenset[CellStatus]] = frozenset({"completed", "failed"})
 STATUSES: Final[tuple[CellStatus, ...]] = get_args(CellStatus)
 _REASONED: Final = frozenset({"failed", "parked"})
 _FORMAT: Final = 1
+_FORMAT_OF_HEIRS: Final = 2
+"""A record with intents of other lanes."""
 _AS_IS: Final = (bytes,)
 DIGEST_BYTES: Final = 32
 
 
 class CellIntent(msgspec.Struct, frozen=True, gc=False, order=True, array_like=True, forbid_unknown_fields=True):
     """An effect that a cell asked for and that is not settled: the position of its promise in the lane's journal, its
-    name, its number among those that the cell asked for, and what the cell gave with it."""
+    name, its number among those that the cell asked for, and what the cell gave with it. ``origin`` is the root of the
+    lane that asked for it, where the cell has been handed over by it since."""
 
     position: int
     effect: str
     sequence: int
     issuer: str | None = None
+    origin: bytes | None = None
 
 
 class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=True, forbid_unknown_fields=True):
@@ -55,8 +59,8 @@ class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=Tr
 
 class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """A cell. ``state`` is canonical CBOR, or None before its first transition. Intents are in the order of their
-    positions, timers in that of their times. Times are microseconds since 1970, UTC. ``asked`` counts the effects
-    that it ever asked for; ``held`` is what came for it while it was parked."""
+    positions, those of other lanes first; timers in that of their times. Times are microseconds since 1970, UTC.
+    ``asked`` counts the effects that it ever asked for; ``held`` is what came for it while it was parked."""
 
     key: bytes
     state: bytes | None = None
@@ -82,7 +86,7 @@ class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like
         return self.timers[0].wake_at if self.timers else None
 
 
-def in_order(timers: Iterable[CellTimer]) -> tuple[CellTimer, ...]:
+def timers_in_order(timers: Iterable[CellTimer]) -> tuple[CellTimer, ...]:
     """Timers as a record keeps them: by time, those of one time in the order in which they were sent."""
     return tuple(sorted(timers, key=lambda timer: (timer.wake_at, timer.sequence)))
 
@@ -97,6 +101,8 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_
     record_hash: bytes
 
 
+_FORMATS: Final = ([_FORMAT], [_FORMAT_OF_HEIRS])
+_INTENTS: Final = CellRecord.__struct_fields__.index("intents")
 _Record = TypeVar("_Record", CellRecord, IndexEntry)
 
 
@@ -147,17 +153,28 @@ def shown_key(key: bytes) -> str:
 
 def _require_lawful(cell: CellRecord) -> None:
     positions = [intent.position for intent in cell.intents]
-    if positions != sorted(set(positions)):
+    if list(cell.intents) != intents_in_order(cell.intents) or len({_place(each) for each in cell.intents}) < len(
+        positions
+    ):
         raise ValueError("its intents are not in the order of their positions, each once")
-    if cell.timers != in_order(cell.timers):
+    if cell.timers != timers_in_order(cell.timers):
         raise ValueError("its timers are not in the order of their times")
     if cell.status not in STATUSES:
         raise ValueError(f"{cell.status!r} is no status of a cell")
     if bool(cell.reason) != (cell.status in _REASONED):
         raise ValueError(f"a cell that is {cell.status} has {'no' if cell.reason else 'a'} reason")
-    numbers = (*positions[:1], cell.last_sequence, cell.last_active, cell.machine_version)
+    numbers = (*positions, cell.last_sequence, cell.last_active, cell.machine_version)
     if min(numbers) < 0:
         raise ValueError("positions, sequences, times and versions are not negative")
+
+
+def intents_in_order(intents: Iterable[CellIntent]) -> list[CellIntent]:
+    """Intents as a record has them."""
+    return sorted(intents, key=_place)
+
+
+def _place(intent: CellIntent) -> tuple[bool, bytes, int]:
+    return intent.origin is None, intent.origin or b"", intent.position
 
 
 def _require_indexed(entry: IndexEntry) -> None:
@@ -169,15 +186,21 @@ def _require_indexed(entry: IndexEntry) -> None:
 
 def _written(record: CellRecord | IndexEntry) -> bytes:
     try:
-        return cbor.write([_FORMAT, *msgspec.to_builtins(record, builtin_types=_AS_IS)])
+        form = msgspec.to_builtins(record, builtin_types=_AS_IS)
+        if not isinstance(record, CellRecord) or not record.intents:
+            return cbor.write([_FORMAT, *form])
+        # An intent of the lane itself has no origin, as in records that were written before there was one.
+        form[_INTENTS] = [each[:-1] if each[-1] is None else each for each in form[_INTENTS]]
+        of_heirs = any(intent.origin is not None for intent in record.intents)
+        return cbor.write([_FORMAT_OF_HEIRS if of_heirs else _FORMAT, *form])
     except cbor.Unfit as error:
         raise ValueError("it has a number over 64 bits, or a text that is no Unicode") from error
 
 
 def _read(data: bytes, kind: type[_Record]) -> _Record:
     form = cbor.parse(data)
-    if not isinstance(form, list) or form[:1] != [_FORMAT] or type(form[0]) is not int:
-        raise ValueError(f"it is not of format {_FORMAT}")
+    if not isinstance(form, list) or form[:1] not in _FORMATS or type(form[0]) is not int:
+        raise ValueError(f"it is not of format {_FORMAT} or {_FORMAT_OF_HEIRS}")
     record = msgspec.convert(form[1:], kind, builtin_types=_AS_IS)
     if _written(record) != data:
         raise ValueError("it is not in canonical form, or a field is missing")

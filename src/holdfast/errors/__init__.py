@@ -48,6 +48,7 @@ The tree is split by who must act::
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
     │   ├── LaneFull                 too many events wait for a machine's cells
+    │   ├── CellMoving               a cell is between two lanes of its machine
     │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
@@ -125,6 +126,7 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    CellMoving,
     CellNotFound,
     CellNotParked,
     DeadLetterNotFound,
@@ -237,6 +239,7 @@ __all__ = [
     "BodyTooLarge",
     "BusinessError",
     "CallerError",
+    "CellMoving",
     "CellNotFound",
     "CellNotParked",
     "ConnectionFailed",

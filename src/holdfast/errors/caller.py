@@ -100,6 +100,13 @@ class RunEnded(CallerError):
     http_status = 409
 
 
+class CellMoving(CallerError):
+    """The lanes of its machine are being split, and the cell is between two of them: look again in a while."""
+
+    code = "cell_moving"
+    http_status = 503
+
+
 class LaneFull(CallerError):
     """Too many events wait for a machine's cells: send it again in a while, with the same id."""
 

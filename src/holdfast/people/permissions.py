@@ -41,6 +41,7 @@ LEAST: Final[Mapping[str, int]] = {
     "machines.redeliver": EXECUTE,
     "machines.release": EXECUTE,
     "machines.see": SEE,
+    "machines.split": AUTHOR,
     "manifests.apply": AUTHOR,
     "manifests.approve": AUTHOR,
     "manifests.propose": AUTHOR,

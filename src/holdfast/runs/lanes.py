@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+import cbor2
 import msgspec
 
 from holdfast.errors import InvalidRequest
@@ -18,6 +19,7 @@ from holdfast.runs import messages
 from holdfast.runs.birth import Birth, Pin
 from holdfast.runs.signals import RESERVED
 from holdfast.store.protocol import MACHINE, Deliver, Key, Start
+from holdfast.store.splits import PLACES
 
 LANE_DIGEST: Final = "lane/1"
 """What the journal of a lane pins: the rules by which lanes run. Which code handles events, the manifest says."""
@@ -25,7 +27,14 @@ LANE_DIGEST: Final = "lane/1"
 LANE_EVENT: Final = f"{RESERVED}event"
 """The signal by which a lane gets everything that comes from outside it."""
 
+LANE_HEIR: Final = f"{RESERVED}heir"
+"""The signal by which a lane gets what it inherits: all of it, before anything else."""
+
+LANE_GO_ON: Final = f"{RESERVED}go-on"
+"""The signal by which a lane asks itself for another turn."""
+
 _PREFIX: Final = f"{RESERVED}lane:"
+_HEIR: Final = "heir"
 
 
 def lane_id(machine: str, index: int) -> str:
@@ -52,18 +61,24 @@ def refuse_lane(id: str, act: str) -> None:
         raise InvalidRequest(f"{id} carries the cells of a machine, and {act} is for runs: send events to its cells.")
 
 
+def place_of(key: bytes) -> int:
+    """The place of a key among all: the first bytes of its hash."""
+    return int.from_bytes(hashlib.sha256(key).digest()[:4])
+
+
 def lane_of(key: bytes, lanes: int) -> int:
     """The lane of a key: by the first bytes of its hash, so that a lane has a stretch of the index."""
-    return int.from_bytes(hashlib.sha256(key).digest()[:4]) * lanes >> 32
+    return place_of(key) * lanes >> PLACES
 
 
-def lane_start(tenant: str, machine: str, index: int, now: int) -> Start:
-    """The change that begins a lane."""
+def lane_start(tenant: str, machine: str, index: int, now: int, *, is_heir: bool = False) -> Start:
+    """The change that begins a lane. A heir handles nothing before its forerunner has handed over all that it has."""
+    facts = [machine, index, _HEIR] if is_heir else [machine, index]
     return Birth(
         key=Key(tenant, lane_id(machine, index)),
         workflow=machine,
         pin=Pin(kind=MACHINE, digest=LANE_DIGEST),
-        input=Payload(canonical([[machine, index], {}])),
+        input=Payload(canonical([facts, {}])),
     ).start(now)
 
 
@@ -97,15 +112,27 @@ class ProgressFrame(msgspec.Struct, frozen=True, gc=False):
         return Payload(canonical([PROGRESS, self.position, *self.mark, self.details]))
 
 
+def read_start(input: Payload) -> tuple[int, bool]:
+    """The index of a lane, and whether it began as a heir, by the input of its run."""
+    (_, index, *rest), _ = cbor2.loads(input.data)
+    return index, rest == [_HEIR]
+
+
 class LaneMessage(msgspec.Struct, frozen=True, gc=False):
-    """Something for one lane of a machine. ``id`` is that by which it is recognised when it is sent again."""
+    """Something for one lane of a machine. ``id`` is that by which it is recognised when it is sent again.
+
+    With the ``place`` of a key it goes to the lane that has the key by then, however often lanes were split since.
+    Without one it is for this very lane.
+    """
 
     machine: str
     lane: int
     envelope: bytes
     id: str | None = None
+    place: int | None = None
+    signal: str = LANE_EVENT
 
     def deliver(self, tenant: str, now: int) -> Deliver:
         """The change that puts it into the lane's inbox."""
-        message = messages.signal(LANE_EVENT, Payload(self.envelope), now, self.id)
-        return Deliver(Key(tenant, lane_id(self.machine, self.lane)), message)
+        message = messages.signal(self.signal, Payload(self.envelope), now, self.id)
+        return Deliver(Key(tenant, lane_id(self.machine, self.lane)), message, place=self.place)

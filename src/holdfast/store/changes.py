@@ -22,6 +22,7 @@ from holdfast.store.governance import (
     Tasked,
 )
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
+from holdfast.store.splits import MarkSplit
 from holdfast.store.values import (
     FUNCTION,
     MACHINE,
@@ -225,10 +226,22 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
 
 
 Act = (
-    Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem | DropDead | PutRoot
+    Deliver
+    | Pause
+    | Unpause
+    | Renew
+    | Publish
+    | Start
+    | PutTask
+    | PutItem
+    | ExpectItem
+    | DropItem
+    | DropDead
+    | PutRoot
+    | MarkSplit
 )
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
-Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | Gating
+Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | MarkSplit | Gating
 Change = (
     Start
     | Advance
@@ -241,6 +254,7 @@ Change = (
     | KeepCode
     | SetReference
     | PutCells
+    | MarkSplit
     | Tally
     | Gating
     | Operate
@@ -293,7 +307,10 @@ class OperatedOn(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """It is in the inbox. ``heir`` is the id of the run that got it, where that is another one than it was sent to."""
+
     position: int
+    heir: str | None = None
 
 
 class Repeated(msgspec.Struct, frozen=True, gc=False):
@@ -324,6 +341,10 @@ class VersionTaken(msgspec.Struct, frozen=True, gc=False):
 
 class Referenced(msgspec.Struct, frozen=True, gc=False):
     """The run has this business reference, if it exists."""
+
+
+class Marked(msgspec.Struct, frozen=True, gc=False):
+    """The run has this mark, if it exists."""
 
 
 class Tallied(msgspec.Struct, frozen=True, gc=False):
@@ -359,6 +380,7 @@ Answer = (
     | CodeMisfit
     | VersionTaken
     | Referenced
+    | Marked
     | Tallied
     | Withdrawn
     | Noted
@@ -368,29 +390,3 @@ Answer = (
     | Closed
     | Tasked
 )
-
-
-def published_before(change: Publish, present: DefinitionRow | None) -> Answer | None:
-    """Why a definition cannot be published, given what its name and version mean now; None where it can be."""
-    if not change.code.fits:
-        return CodeMisfit()
-    if present is None:
-        return None
-    return Kept() if present.digest == change.code.digest else VersionTaken(present.digest)
-
-
-def known_answer(change: Attachable) -> Answer | None:
-    """The answer to an attached change whose carrier was applied before, where a repetition could not be recognised:
-    the work may be done, a message without an id consumed, and most entries of the audit have no id. None for others,
-    which are applied again."""
-    match change:
-        case Enqueue():
-            return Enqueued()
-        case Deliver(message=Message(id=None)):
-            return Repeated()
-        case Note():
-            return Noted()
-        case PutCells():
-            return Kept()
-        case _:
-            return None

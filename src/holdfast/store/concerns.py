@@ -36,6 +36,7 @@ def concerns_others(change: p.Change) -> bool:
             | p.KeepCode()
             | p.PutCells()
             | p.SetReference()
+            | p.MarkSplit()
             | p.Tally()
         ):
             return False

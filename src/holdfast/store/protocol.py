@@ -57,6 +57,7 @@ from holdfast.store.changes import (
     KeepCode,
     Kept,
     Limited,
+    Marked,
     Operate,
     OperatedOn,
     Pause,
@@ -133,6 +134,7 @@ from holdfast.store.rows import (
     Workload,
     story_id,
 )
+from holdfast.store.splits import INHERITS, MarkSplit, heir_of, is_split, split_mark
 from holdfast.store.values import (
     CANCEL,
     ENDED,
@@ -165,6 +167,7 @@ __all__ = [
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
+    "INHERITS",
     "MACHINE",
     "PAUSED",
     "Act",
@@ -226,6 +229,8 @@ __all__ = [
     "Limited",
     "Limits",
     "Loaded",
+    "MarkSplit",
+    "Marked",
     "Message",
     "Note",
     "Noted",
@@ -292,6 +297,9 @@ __all__ = [
     "Workload",
     "WriteLimits",
     "cap_key",
+    "heir_of",
+    "is_split",
+    "split_mark",
     "story_id",
     "write_cap_key",
 ]

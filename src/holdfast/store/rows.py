@@ -55,6 +55,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     program_kind: str = FUNCTION
     code_digest: bytes | None = None  # of its program's code, where the store keeps that
     reference: str | None = None  # what the business calls it
+    split: str | None = None  # its mark: see ``splits``
 
     @property
     def cursor(self) -> Cursor:

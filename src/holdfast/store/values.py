@@ -148,9 +148,13 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Put a message into a run's inbox and make the run ready. With ``unpauses`` a paused run continues with it.
 
+    A message to a ``place`` of a run that was split goes to the heir that has the place (see ``splits``). Its id is
+    known to the run that it is addressed to, so that it is recognised whoever gets it.
+
     Answered ``Delivered``, ``Repeated``, ``Unknown`` or ``Gone``.
     """
 
     key: Key
     message: Message
     unpauses: bool = False
+    place: int | None = None

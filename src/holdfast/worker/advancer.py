@@ -293,7 +293,7 @@ class Advancer:
             work.follow(answer.attached)
             self._ended(held.row, work.ending, held.generation if held.generation > held.lineage else 0)
             if work.attached:
-                self._messenger.wake_others(work)
+                self._messenger.wake_others(work, answer.attached)
             return
         self._carry_on(held, work, answer)
         if was_paused:
@@ -303,12 +303,12 @@ class Advancer:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
             work.follow(answer.attached)  # behind it: nothing may take another turn of the generation that has ended
-            self._messenger.wake_others(work)
+            self._messenger.wake_others(work, answer.attached)
             return
         held.fresh = False
         if work.attached:
             self._messenger.settle_errands(held, work, answer)
-            self._messenger.wake_others(work)
+            self._messenger.wake_others(work, answer.attached)
             work.follow(answer.attached)
             if held.dropped:  # its lease has lapsed
                 return

@@ -12,8 +12,9 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled, SignalArrived
 from holdfast.kernel.program import Program
 from holdfast.programs.machine.lane_counts import LaneCounts
+from holdfast.programs.machine.succession import AT_ONCE
 from holdfast.runs.clock import Clock
-from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
@@ -21,6 +22,8 @@ from holdfast.worker.held import Held
 DUE_AT_ONCE: Final = 500
 """So many cells whose timers have come are handled in one turn; one, where the lane's last worker died over it. The
 others follow in the next."""
+
+_HEARD: Final = (LANE_EVENT, LANE_HEIR)
 
 
 class Wanted(Protocol):
@@ -30,6 +33,8 @@ class Wanted(Protocol):
     def keys(self) -> tuple[bytes, ...]: ...
     @property
     def due_by(self) -> int | None: ...
+    @property
+    def moving(self) -> bool: ...
 
 
 class Supplied(Program, Protocol):
@@ -40,12 +45,19 @@ class Supplied(Program, Protocol):
         """How many lanes its machine has here, and each that hears what it emits."""
         ...
 
-    def wanted(self, heard: list[Payload], settled: list[PromiseId], now: int) -> Wanted | None:
+    def wanted(self, heard: list[tuple[str, Payload]], settled: list[PromiseId], now: int) -> Wanted | None:
         """The cells that a turn with these arrivals needs and that are not here; None where all are."""
         ...
 
-    def bring(self, cells: dict[bytes, CellRecord | None], due: list[CellRecord] | None, next_wake: int | None) -> None:
-        """The cells that were wanted, those whose timers have come, and when the next timer of the others comes."""
+    def bring(
+        self,
+        cells: dict[bytes, CellRecord | None],
+        due: list[CellRecord] | None,
+        next_wake: int | None,
+        moving: tuple[list[CellRecord], bool] | None,
+    ) -> None:
+        """The cells that were wanted, those whose timers have come, and when the next timer of the others comes; cells
+        to hand over, and whether there are more of them."""
         ...
 
     def release(self) -> None:
@@ -102,6 +114,7 @@ class CellSupplier:
             found: dict[bytes, CellRecord | None] = dict.fromkeys(wanted.keys)
             found.update((row.key, decode_cell(row.record)) for row in rows)
             due, next_wake = await self._due(held, wanted.due_by)
+            moving = await self._moving(held) if wanted.moving else None
         except Exception as error:
             if not held.dropped:
                 self._fail(held, "cannot read its cells", error)
@@ -109,8 +122,16 @@ class CellSupplier:
         finally:
             self._under_way.discard(held.key)
         if not held.dropped:
-            program.bring(found, due, next_wake)
+            program.bring(found, due, next_wake, moving)
             self._schedule(held)
+
+    async def _moving(self, held: Held) -> tuple[list[CellRecord], bool]:
+        """Some cells of a lane that hands all of them over, and whether there are more."""
+        lane = held.key
+        query, first = p.CellQuery(lane.tenant, held.workflow), p.CellCursor(lane.run, b"")
+        rows = await patiently(partial(self._store.find_cells, query, AT_ONCE, first))
+        own = [decode_cell(row.record) for row in rows if row.lane == lane.run]
+        return own, len(own) == AT_ONCE
 
     async def _due(self, held: Held, by: int | None) -> tuple[list[CellRecord] | None, int | None]:
         if by is None:
@@ -123,14 +144,14 @@ class CellSupplier:
         return due, await patiently(partial(self._store.next_wake, held.key, by))
 
 
-def _arrived(held: Held) -> tuple[list[Payload], list[PromiseId]]:
+def _arrived(held: Held) -> tuple[list[tuple[str, Payload]], list[PromiseId]]:
     """What the next turn delivers to the program: the events, and the settled promises."""
     execution = held.live
-    heard = [payload for name, payload in execution.ledger.unconsumed() if name == LANE_EVENT]
+    heard = [each for each in execution.ledger.unconsumed() if each[0] in _HEARD]
     settled = execution.undelivered()
     for each in held.arrivals:
         if type(each) is SignalArrived:
-            heard.append(each.payload)
+            heard.append((each.name, each.payload))
         elif type(each) is CallSettled or type(each) is AttemptFailed:
             settled.append(each.promise_id)
     return heard, settled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -87,17 +87,19 @@ class Messenger:
             self.delivered(key)
         self._give_turn(held)  # a retried run keeps its lease for this: if it is lost before, its next holder asks
 
-    def wake_others(self, work: Plan) -> None:
+    def wake_others(self, work: Plan, answers: Sequence[p.Answer]) -> None:
         """Errands may concern others: runs held here read their inbox, the rest is claimed, work is the taker's."""
-        for errand in work.errands:
+        for errand, reply in work.paired(answers):
+            if not isinstance(errand, Errand):
+                continue
             if isinstance(errand.change, p.Deliver):
-                self.delivered(errand.change.key)
+                self.delivered(getter_of(errand.change, reply))
             elif isinstance(errand.change, p.Start):
                 self._roles.wake_claimer()
             elif isinstance(errand.change, p.Enqueue | p.Withdraw):  # what is withdrawn may be under way here
                 self._roles.wake_taker()
-            elif not isinstance(errand.change, p.SetReference):  # what the gate keeps comes with an entry of the audit
-                self._roles.wake_sealer()
+            elif not isinstance(errand.change, p.SetReference | p.MarkSplit):
+                self._roles.wake_sealer()  # what the gate keeps comes with an entry of the audit
 
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""
@@ -107,3 +109,9 @@ class Messenger:
                 self._inboxes.fetch(held)
         else:
             self._roles.wake_claimer()
+
+
+def getter_of(change: p.Deliver, answer: p.Answer | None) -> p.Key:
+    """The run that got a message: the one that it was sent to, or a heir of that."""
+    heir = answer.heir if isinstance(answer, p.Delivered) else None
+    return change.key if heir is None else p.Key(change.key.tenant, heir)

@@ -74,7 +74,13 @@ charged: list[str] = []
 """The fees that were computed, in the real world: a step may run again after a crash, but not after it was recorded."""
 
 
+fee_seconds = 0.0
+"""The longest time that computing a fee takes."""
+
+
 async def _computed(id: str) -> int:
+    if fee_seconds:
+        await asyncio.sleep(random.Random(id).random() * fee_seconds)
     charged.append(id)
     tried = len(charged)
     for number in range(len(id) + 2):

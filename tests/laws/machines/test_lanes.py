@@ -14,8 +14,8 @@ from holdfast.cells.cell import decode_cell
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.checked_lane import check_lane
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lane_counts import lanes_of
 from holdfast.runs.journals import check_chain
-from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
@@ -103,7 +103,7 @@ class Life:
 
     async def _unhandled(self) -> bool:
         runs = await self.store.find(p.Query(TENANT), 100)
-        if any(run.arrived > run.consumed for run in runs):
+        if any(run.arrived > run.consumed or run.split == p.INHERITS for run in runs):
             return True
         rows = await self.store.find_cells(p.CellQuery(TENANT, account.name), 1000)
         return any(decode_cell(row.record).intents or row.wake_at is not None for row in rows)
@@ -126,14 +126,13 @@ class Life:
     async def _check(self, rows: list[p.CellRow]) -> None:
         """The journals, replayed with their handlers, give the rows."""
         kind = Machines({account.name: account})
-        for lane in range(account.lanes):
-            key = p.Key(TENANT, lane_id(account.name, lane))
-            for run in await self.store.get([key]):
+        async for keys in lanes_of(self.store, TENANT, account.name):
+            for run in await self.store.get(keys):
                 entries = [entry async for entry in check_chain(self.store, run)]
                 found = check_lane(
                     PromiseId(run.root), entries, account, kind.board, self.clock.now(), random.Random(0)
                 )
-                assert {row.key: decode_cell(row.record) for row in rows if row.lane == key.run} == found
+                assert {row.key: decode_cell(row.record) for row in rows if row.lane == run.key.run} == found
 
 
 def _comparable(accounts: dict[str, Account]) -> dict[str, tuple[Any, ...]]:

@@ -181,3 +181,26 @@ def test_an_app_may_have_machines_alone(url: str, tmp_path: Path) -> None:
     alone.write_text(text, encoding="utf-8")
     found = CliRunner().invoke(main, ["machines", "list", "--app", str(alone)], env={"HOLDFAST_STORE": url})
     assert "cli_alone" in found.stdout
+
+
+def test_lanes_are_split(holdfast: Invoke, url: str) -> None:
+    """Workers hand the cells over; until then the list, and what is shown, say how far it is."""
+    assert "a multiple of that" in holdfast("machines", "split", "cli_tank", "--lanes", "3", "--as", "ann").stderr
+    split = holdfast("machines", "split", "cli_tank", "--lanes", "4", "--as", "ann", "--reason", "more load")
+    assert split.exit_code == 0
+    assert "machine cli_tank has 4 lanes from now on" in split.stdout
+    assert "4 of its lanes are being handed their cells" in " ".join(holdfast("machines", "list").stdout.split())
+    shown = " ".join(holdfast("machines", "show", "cli_tank").stdout.split())
+    assert "4 of the 4 lanes do not have all of their cells: 3 cells are not handed over yet" in shown
+
+    async def finish() -> None:
+        async with Holdfast(url) as app:
+            while (await app.machines.show(tank)).moving:
+                await app.changed(0.05)
+
+    asyncio.run(finish())
+    (record,) = [each for each in lines(holdfast("machines", "list", "--json")) if each["name"] == "cli_tank"]
+    assert (record["lanes"], record["moving"], record["unmoved"]) == (4, 0, 0)
+    assert lines(holdfast("cells", "show", "cli_tank", "2", "--json"))[0]["state"] == {"litres": 5, "label": "water"}
+    again = holdfast("machines", "split", "cli_tank", "--lanes", "8", "--as", "ann", "--json")
+    assert lines(again)[0]["lanes"] == 8

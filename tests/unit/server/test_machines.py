@@ -106,3 +106,29 @@ def test_events_come_in_as_json_and_dead_letters_are_redelivered() -> None:
             assert (gone.status_code, gone.json()["code"]) == (404, "dead_letter_not_found")
 
     asyncio.run(main())
+
+
+def test_lanes_are_split_by_those_who_may() -> None:
+    """By an author; the cells are where they were, for whoever asks for them by key, and a stream goes on."""
+
+    async def main() -> None:
+        async with tanks() as (app, client):
+            refused = await client.post("/v1/machines/cli_tank/split", json={"lanes": 4})
+            assert refused.status_code == 403
+            author = await token_of(app, "acme", "bob", 5)
+            async with person(str(client.base_url), author) as bob:
+                wrong = await bob.post("/v1/machines/cli_tank/split", json={"lanes": 3})
+                assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_request")
+                split = await bob.post("/v1/machines/cli_tank/split", json={"lanes": 4, "reason": "more load"})
+                assert (split.status_code, split.json()["lanes"]) == (200, 4)
+            while (await app.machines.show(tank, tenant="acme")).moving:
+                await app.changed(0.05)
+            shown = (await client.get("/v1/cells/cli_tank/3")).json()
+            assert (shown["status"], shown["held"]) == ("parked", 2)
+            assert shown["lane"].rpartition(":")[2] in {"2", "3", "4", "5"}
+            sent = await client.post(
+                "/v1/machines/events", json={"schema": "tank/Poured@1", "event": {"tank": 2, "litres": 1}}
+            )
+            assert sent.json()["places"][0]["lane"] >= 2
+
+    asyncio.run(main())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from holdfast.audit import evidence, records, summary
-from holdfast.audit.cell_proofs import FORMAT, ROOT, CellProof, signed_message
+from holdfast.audit.cell_proofs import FORMAT, PARTIAL, ROOT, CellProof, signed_message
 from holdfast.audit.chain import Excerpt, check_block, check_entry
 from holdfast.audit.check.claims import Findings, Verdict
 from holdfast.audit.check.trust import ReaderKeys, trust
@@ -39,8 +39,8 @@ def verify_cell_proof(
         shown = evidence.excerpt_of(proof.block)
         _signature(proof, line, findings)
         _block(proof, line, shown, findings)
-        _root(proof, shown, findings)
-        _cell(proof, findings)
+        details = _root(proof, shown, findings)
+        _cell(proof, details, findings)
     except _UNREADABLE as error:
         findings.broken("file", f"it is no proof of a cell that can be read: {error}.")
         return findings.verdict(trusted=False)
@@ -76,8 +76,9 @@ def _block(proof: CellProof, line: list[PublicKey], shown: Excerpt, findings: Fi
     findings.judge("block", problem, f"block {block.number} of the audit is signed and holds what it says.")
 
 
-def _root(proof: CellProof, shown: Excerpt, findings: Findings) -> None:
-    """The audit has an entry of this root, of this lane."""
+def _root(proof: CellProof, shown: Excerpt, findings: Findings) -> Mapping[str, str]:
+    """The audit has an entry of this root, of this lane: what the entry says."""
+    details: Mapping[str, str] = {}
     entry = evidence.entry_of(proof.entry)
     problem = check_entry(shown, entry)
     if problem is None:
@@ -92,6 +93,7 @@ def _root(proof: CellProof, shown: Excerpt, findings: Findings) -> None:
         except records.UNREADABLE as error:
             record, problem = None, f"the audit's entry cannot be read: {error}."
         if isinstance(record, records.Operated) and (record.act, record.run) == (ROOT, proof.lane):
+            details = record.details
             if any(record.details.get(name) != value for name, value in expected.items()):
                 problem = "the audit's entry is of another root than the one that is shown."
         elif problem is None:
@@ -100,14 +102,16 @@ def _root(proof: CellProof, shown: Excerpt, findings: Findings) -> None:
         problem = f"the audit's entry is of tenant {entry.tenant}."
     text = f"the audit has the root {proof.root[:16]}… of {proof.lane} at version {proof.version} of its journal."
     findings.judge("root", problem, text)
+    return details
 
 
-def _cell(proof: CellProof, findings: Findings) -> None:
+def _cell(proof: CellProof, details: Mapping[str, str], findings: Findings) -> None:
     """The tree of the root has this record for the key, or none, and this is the lane of the key."""
     key = bytes.fromhex(proof.key)
     found = parse_lane(proof.lane)
     name = f"the key {shown_key(key)} of machine {proof.machine}, tenant {proof.tenant},"
-    if found is None or found != (proof.machine, lane_of(key, proof.lanes)):
+    first = int(details.get("first", "0"))
+    if found is None or found != (proof.machine, first + lane_of(key, proof.lanes)):
         findings.broken("cell", f"{name} does not belong to {proof.lane}: nothing is shown about it.")
         return
     try:
@@ -118,6 +122,8 @@ def _cell(proof: CellProof, findings: Findings) -> None:
     where = f"at version {proof.version} of its lane's journal, whose hash there is {proof.head[:16]}…"
     if entry is None:
         problem = None if proof.record is None else "the file has a record, and the tree has none for the key."
+        if problem is None and PARTIAL in details:
+            problem = "the lane was being split, so the key may have had its cell in another one: make a new proof."
         findings.judge("cell", problem, f"{name} had no cell {where}.")
         return
     problem, cell = _record(proof, key, entry)

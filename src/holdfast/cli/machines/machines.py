@@ -52,7 +52,7 @@ def list_machines(app: str, tenant: str, store: str | None, as_json: bool) -> No
         output.note(f"{app} has no machines.")
     else:
         rows: list[list[output.Part]] = [
-            [each.name, str(each.version), f"{each.begun}/{each.lanes}", _cells(each), _paused(each)] for each in found
+            [each.name, str(each.version), f"{each.begun}/{each.lanes}", _cells(each), _note(each)] for each in found
         ]
         output.table(["machine", "version", "lanes", "cells", "note"], rows)
 
@@ -61,8 +61,21 @@ def _cells(info: MachineInfo) -> str:
     return ", ".join(f"{count:,} {status}" for status, count in sorted(info.cells.items())) or "none"
 
 
-def _paused(info: MachineInfo) -> str:
-    return f"{len(info.paused)} of its lanes paused" if info.paused else ""
+def _note(info: MachineInfo) -> str:
+    notes = [f"{len(info.paused)} of its lanes paused"] if info.paused else []
+    notes += [f"{info.moving} of its lanes are being handed their cells"] if info.moving else []
+    return ", ".join(notes)
+
+
+def _split(info: MachineInfo) -> list[list[output.Part]]:
+    """How far a split is."""
+    rows: list[list[output.Part]] = []
+    if info.moving:
+        left = f"{info.unmoved:,} cells are not handed over yet"
+        rows.append(["split", f"{info.moving} of the {info.lanes} lanes do not have all of their cells: {left}"])
+    if info.forwarding:
+        rows.append(["forwarding", f"{info.forwarding} lanes that were split wait for effects of cells they had"])
+    return rows
 
 
 @machines.command()
@@ -89,6 +102,7 @@ def show(machine: str, app: str, tenant: str, store: str | None, as_json: bool) 
         ["lanes", f"{info.begun} of {info.lanes} have begun"],
         ["cells", _cells(info)],
     ]
+    rows += _split(info)
     rows += [[f"paused {lane}", reason] for lane, reason in info.paused.items()]
     output.table([], [row for row in rows if row[1]])
 
@@ -171,6 +185,34 @@ def redeliver(letter: str, who: str, reason: str, app: str, tenant: str, store: 
         output.emit({"letter": letter, "tenant": tenant, "action": "redeliver"})
     else:
         output.say(f"dead letter {letter} is delivered again")
+
+
+@machines.command()
+@click.argument("machine")
+@click.option(
+    "--lanes", type=int, required=True, metavar="N", help="Into how many lanes: a multiple of the present number."
+)
+@options.steered_by
+@options.why
+@of_machines
+def split(
+    machine: str, lanes: int, who: str, reason: str, app: str, tenant: str, store: str | None, as_json: bool
+) -> None:
+    """Divide a tenant's cells of the machine MACHINE among more lanes, while events come and are handled.
+
+    Each lane is split into the same number of new ones. The cells are handed over by workers: `machines show` tells how
+    far that is.
+    """
+
+    async def work(engine: Holdfast) -> MachineInfo:
+        splitting = engine.machines.split(machine, lanes, tenant=tenant, by=who, reason=reason)
+        return await sessions.patiently(engine, splitting)
+
+    info = on_machines(app, store, work)
+    if as_json:
+        output.emit(machine_record(info))
+    else:
+        output.say(f"machine {machine} has {info.lanes} lanes from now on; workers hand its cells over")
 
 
 for command in (import_chart, verify, prove, export, replay, *COMMANDS):

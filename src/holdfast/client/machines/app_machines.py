@@ -13,6 +13,7 @@ from holdfast.cells.cell import decode_cell
 from holdfast.client.machines.cell_handle import CellHandle
 from holdfast.client.machines.cell_list import CellFilters, CellFinder, read_place, write_place
 from holdfast.client.machines.dead_letters import DeadLetters, letter_id, missing
+from holdfast.client.machines.lane_standing import lane_standing
 from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.machines.sender import EventSender, SentEvent
 from holdfast.client.operators import operator_note
@@ -22,10 +23,10 @@ from holdfast.client.views.cells import CellInfo, DeadLetterInfo, MachineInfo, c
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.values import read_plain
 from holdfast.errors import InvalidRequest, NotPermitted, SchemaMismatch
+from holdfast.programs.machine.lane_counts import lanes_of
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.programs.machine.switchboard import Switchboard
-from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -121,6 +122,29 @@ class AppMachines(AppManifests):
             raise NotPermitted("a machine is forked by the operator of the installation, not by users.", operation=name)
         return await fork_machine(self._app, self.named(machine), into, at, self._app.tenant_of(tenant), by)
 
+    @operation("machines.split")
+    async def split(
+        self,
+        machine: Machine[Any] | str,
+        lanes: int,
+        *,
+        tenant: str | None = None,
+        by: str | None = None,
+        reason: str = "",
+    ) -> MachineInfo:
+        """Divide a tenant's cells of a machine among so many lanes: a multiple of the present number.
+
+        Events are taken in meanwhile, and none is lost, doubled or overtaken by a later one of its key. The cells of a
+        lane are handed over in turns of it, so a worker must run; what comes for them waits until all of them are. The
+        machine's code keeps the ``lanes=`` that it has. Raises InvalidRequest for another number, for a machine
+        without keys, and while an earlier split is under way.
+        """
+        from holdfast.client.machines.splits import split_lanes
+
+        known, owner = self.named(machine), self._app.tenant_of(tenant)
+        await split_lanes(self._app, known, lanes, owner, by, reason)
+        return await self._machine_info(known, owner)
+
     def __iter__(self) -> Iterator[Machine[Any]]:
         return iter(self._kind.machines.values())
 
@@ -155,7 +179,7 @@ class AppMachines(AppManifests):
 
     async def _machine_info(self, machine: Machine[Any], tenant: str) -> MachineInfo:
         store = self._app.store
-        lanes = await store.get([p.Key(tenant, lane_id(machine.name, index)) for index in range(machine.lanes)])
+        standing = await lane_standing(store, self._app.clock, machine, tenant)
         return MachineInfo(
             name=machine.name,
             tenant=tenant,
@@ -165,22 +189,22 @@ class AppMachines(AppManifests):
             events=tuple(machine.events),
             effects=tuple(machine.effects),
             emits=tuple(machine.emits),
-            lanes=machine.lanes,
-            begun=len(lanes),
-            paused={run.key.run: run.pause for run in lanes if run.pause is not None},
+            lanes=standing.lanes,
+            begun=standing.begun,
+            paused=standing.paused,
             cells=await store.count_cells(tenant, machine.name),
+            moving=standing.moving,
+            unmoved=standing.unmoved,
+            forwarding=standing.forwarding,
         )
 
     @operation("machines.see")
     async def lane_counts(self, *, tenant: str | None = None) -> dict[str, int]:
         """How many lanes a tenant has of these machines, by status: ``counts`` of runs has them, too."""
-        owner = self._app.tenant_of(tenant)
-        keys = [
-            p.Key(owner, lane_id(machine.name, index))
-            for machine in self._kind.machines.values()
-            for index in range(machine.lanes)
-        ]
-        return dict(Counter(run.status for run in await self._app.store.get(keys))) if keys else {}
+        found: Counter[str] = Counter()
+        async for keys in lanes_of(self._app.store, self._app.tenant_of(tenant)):
+            found.update(run.status for run in await self._app.store.get(keys))
+        return dict(found)
 
     @operation("machines.see")
     async def cells(
@@ -262,4 +286,4 @@ class AppMachines(AppManifests):
         app.wake_sealer()
         app.hint()
         for change in delivered:
-            app.delivered(change.key)
+            app.delivered((await self._sender.getter(change)).key)

@@ -15,7 +15,7 @@ from holdfast.programs.machine.proposals import WAITS
 from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 
-BlockerKind = Literal["effect", "events", "cell", "lane"]
+BlockerKind = Literal["effect", "events", "cell", "lane", "split"]
 
 MOST_LANES: Final = 4096
 _PAGE: Final = 500
@@ -25,7 +25,7 @@ _SHOWN: Final = 5
 class ManifestBlocker(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that must end first. ``effect``: a call of one is in flight, ``intent`` names it. ``events``: so many
     wait in a lane. ``cell``: one that has not ended, where the manifest is applied strictly. ``lane``: a worker holds
-    it and does not stop."""
+    it and does not stop. ``split``: it does not have its cells yet, because lanes are being split."""
 
     kind: BlockerKind
     machine: str
@@ -45,6 +45,8 @@ class ManifestBlocker(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"cell {self.key!r} of {self.machine} has not ended"
             case "lane":
                 return f"a worker holds lane {self.lane} of {self.machine} and does not stop"
+            case "split":
+                return f"lane {self.lane} of {self.machine} does not have its cells yet"
 
 
 async def lanes_of(store: p.Store, tenant: str, machine: str) -> list[tuple[int, p.Run]]:
@@ -85,6 +87,8 @@ async def find_blockers(
             queued = run.arrived - run.consumed
             if queued and not held and not (run.pause or "").startswith(WAITS):
                 found.append(ManifestBlocker("events", change.machine, number, count=queued))
+            if run.split == p.INHERITS and not held:
+                found.append(ManifestBlocker("split", change.machine, number))
         found += [each async for each in _cells(store, tenant, change, dict(lanes), strict)]
     return found
 
@@ -93,18 +97,21 @@ async def _cells(
     store: p.Store, tenant: str, change: MachineChange, lanes: dict[int, p.Run], strict: bool
 ) -> AsyncIterator[ManifestBlocker]:
     numbers = {run.key.run: number for number, run in lanes.items()}
+    askers = {run.root: run.key.run for run in lanes.values()}
     waiting: dict[str, set[int]] = {}
     async for row, record in cells_of(store, tenant, change.machine):
         number, key = numbers[row.lane], key_shown(row.key)
         if strict and record.status not in TERMINAL:
             yield ManifestBlocker("cell", change.machine, number, key)
         for intent in record.intents:
+            root = intent.origin or lanes[number].root
             if change.kind == "changed" and intent.effect not in change.forbidden:
-                if row.lane not in waiting:
-                    waiting[row.lane] = await _approvals(store, tenant, row.lane)
-                if intent.position in waiting[row.lane]:
+                asker = askers[root]
+                if asker not in waiting:
+                    waiting[asker] = await _approvals(store, tenant, asker)
+                if intent.position in waiting[asker]:
                     continue
-            promise = PromiseId(lanes[number].root).child(intent.position)
+            promise = PromiseId(root).child(intent.position)
             yield ManifestBlocker("effect", change.machine, number, key, intent.effect, str(promise))
 
 
@@ -139,4 +146,5 @@ _WORDS: Final[dict[BlockerKind, str]] = {
     "events": "events are queued",
     "cell": "cells have not ended",
     "lane": "lanes are at work",
+    "split": "lanes are being split",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -17,12 +17,12 @@ from holdfast.client.pages import check_limit
 from holdfast.client.people.permission import operation
 from holdfast.client.views.cells import CellDiagnosis, CellInfo, CellTrace, TraceItem, cell_info, shown_key
 from holdfast.client.views.mask import JournalMask, mask_of, masked_entries
-from holdfast.errors import CellNotFound, CellNotParked, InvalidRequest
+from holdfast.errors import CellMoving, CellNotFound, CellNotParked, InvalidRequest
 from holdfast.programs.machine.envelopes import Release
 from holdfast.programs.machine.held_events import parking_cause
-from holdfast.programs.machine.lane_counts import LaneCounts
+from holdfast.programs.machine.lane_counts import LaneCounts, lane_line
 from holdfast.programs.machine.machine import Machine
-from holdfast.runs.lanes import LaneMessage, lane_id, lane_of
+from holdfast.runs.lanes import LaneMessage, lane_id, lane_of, place_of
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _LOOK_SECONDS: Final = 0.05
+_MOVING_SECONDS: Final = 10.0
+"""So long a cell is waited for that is between two lanes."""
 TRACE_ITEMS: Final = 500
+LANE_ENTRIES: Final = 1 << 40
+"""The journal of a lane has fewer entries."""
 MOST_READ: Final = 100_000
 """So many entries of a lane's journal are read for one trace, from its end: a lane has the events of many cells."""
 
@@ -46,10 +50,14 @@ class EventPlace(msgspec.Struct, frozen=True):
 
 
 class CellFollower:
-    """A place in the timeline of a cell: ``at`` is the next entry of its lane's journal; None means its present end."""
+    """A place in the timeline of a cell: ``at`` is the next entry of its lane's journal; None means its present end.
+
+    Where lanes were split, it is the entry plus ``LANE_ENTRIES`` for each lane that had the cell before.
+    """
 
     def __init__(self, at: int | None) -> None:
         self.at = at
+        self.lane: p.Key | None = None
         self.reader: TraceReader | None = None
         self.mask: JournalMask | None = None
 
@@ -68,10 +76,11 @@ class CellHandle(Generic[S]):
         self.tenant_asked = tenant
         self._bytes = b"" if machine.key_schema is None else machine.key_schema.encode(key)
         self.lane = lane_of(self._bytes, machine.lanes)
+        self._place = place_of(self._bytes)
 
     @property
     def lane_key(self) -> p.Key:
-        """The run of its lane."""
+        """The run of the lane by which it is addressed: its lane, or one that was split since."""
         return p.Key(self._app.tenant_of(self.tenant_asked), lane_id(self._machine.name, self.lane))
 
     def __repr__(self) -> str:
@@ -88,37 +97,35 @@ class CellHandle(Generic[S]):
     @operation("machines.see")
     async def record(self, *, after: EventPlace | None = None) -> CellRecord | None:
         """All that is kept of it; None where it does not exist. Raises InvalidFunction where its machine's number of
-        lanes has changed."""
+        lanes has changed, and CellMoving where its lane is being split and nobody takes it in."""
         app, machine = self._app, self._machine
         counts = LaneCounts(app.store, app.clock, app.machine_kind.counted)
         await counts.check(self.lane_key.tenant, machine.name, machine.lanes)
         if after is not None:
             await self._reached(after)
-        rows = await self._app.store.cells(self.lane_key, [self._bytes])
-        return decode_cell(rows[0].record) if rows else None
+        return (await self._kept())[1]
 
     @operation("machines.see")
     async def show(self) -> CellInfo[S]:
         """The cell with its state, status, open effects and timers. Raises CellNotFound."""
-        lane, record = self.lane_key, await self.record()
-        if record is None:
+        run, record = await self._located()
+        if record is None or run is None:
             raise self._missing()
-        run = await self._run()
-        return cell_info(self._machine, lane.tenant, lane.run, None if run is None else run.root, record)
+        return cell_info(self._machine, run.key.tenant, run.key.run, run.root, record)
 
     @operation("machines.see")
     async def trace(self, *, limit: int = TRACE_ITEMS, most_read: int = MOST_READ) -> CellTrace:
         """Its timeline: what it heard, asked for, got and emitted. The last ``limit`` items, oldest first.
 
-        It is read off the last ``most_read`` entries of its lane's journal. Secrets are masked. A cell that was deleted
-        has a timeline, too.
+        It is read off the last ``most_read`` entries of its lane's journal, and of each lane that had it before.
+        Secrets are masked. A cell that was deleted has a timeline, too.
         """
-        lane, run = self.lane_key, await self._run()
+        lane, first, record = self.lane_key, 0, await self.record()
         items: deque[TraceItem] = deque(maxlen=check_limit(limit))
-        first = 0 if run is None else max(0, run.version - check_limit(most_read))
-        if run is not None:
+        for run in await self._line():
+            lane, first = run.key, max(0, run.version - check_limit(most_read))
             mask = await mask_of(self._app.store, run)
-            reader = TraceReader(self._bytes, run.root, await self.record(), mask)
+            reader = TraceReader(self._bytes, run.root, record, mask)
             async for entry in masked_entries(self._app.store, run, first, mask):
                 items.extend(reader.read(entry))
         return CellTrace(machine=self._machine.name, key=self.key, lane=lane.run, first=first, items=list(items))
@@ -135,26 +142,44 @@ class CellHandle(Generic[S]):
     @operation("machines.see")
     async def read_on(self, place: CellFollower) -> list[TraceItem]:
         """What has come since the last call with this place. Secrets are masked."""
-        run = await self._run()
-        if run is None:
+        line = await self._line()
+        if not line:
             place.at = 0 if place.at is None else place.at  # all that comes is new
             return []
-        if place.reader is None or place.mask is None:
-            place.at = run.version if place.at is None else place.at
+        if place.at is None:
+            lane, _ = await self._kept()
+            number = next((number for number, run in enumerate(line) if run.key == lane), len(line) - 1)
+            place.at = number * LANE_ENTRIES + line[number].version
+        found: list[TraceItem] = []
+        for number in range(min(place.at // LANE_ENTRIES, len(line) - 1), len(line)):
+            await self._read_lane(place, number, line[number], found)
+            if number + 1 < len(line) and not self._is_left(place, line[number + 1]):
+                break
+        return found
+
+    async def _read_lane(self, place: CellFollower, number: int, run: p.Run, found: list[TraceItem]) -> None:
+        """Read the timeline on in one lane of the line."""
+        before = number * LANE_ENTRIES
+        place.at = max(place.at or 0, before)
+        if place.reader is None or place.mask is None or place.lane != run.key:
+            place.lane = run.key
             place.mask = await mask_of(self._app.store, run)
             place.reader = TraceReader(self._bytes, run.root, await self.record(), place.mask)
-        found: list[TraceItem] = []
-        async for entry in masked_entries(self._app.store, run, place.at or 0, place.mask):
-            place.at = entry.sequence + 1
+        async for entry in masked_entries(self._app.store, run, place.at - before, place.mask):
+            place.at = before + entry.sequence + 1
             found.extend(place.reader.read(entry))
-        return found
+
+    def _is_left(self, place: CellFollower, heir: p.Run) -> bool:
+        """Whether the timeline goes on in the next lane."""
+        return heir.split != p.INHERITS or (place.reader is not None and place.reader.has_moved)
 
     @operation("machines.see")
     async def diagnose(self) -> CellDiagnosis:
         """Why it does not move: each cause as a word, a sentence, and the command that would move it."""
-        record, run, trace = await self.record(), await self._run(), await self.trace(limit=50, most_read=20_000)
-        now = self._app.clock.now()
-        it = Diagnosed(self._machine, self.key, self._bytes, self.lane_key, run, record, trace.items, now)
+        run, record = await self._located()
+        trace, line = await self.trace(limit=50, most_read=20_000), await self._line()
+        lane, now = self.lane_key if run is None else run.key, self._app.clock.now()
+        it = Diagnosed(self._machine, self.key, self._bytes, lane, run, record, trace.items, now, line)
         causes = tuple([cause async for cause in causes_of(self._app.store, it)])
         status = "missing" if record is None else record.status
         return CellDiagnosis(machine=self._machine.name, key=self.key, status=status, causes=causes)
@@ -166,14 +191,16 @@ class CellHandle(Generic[S]):
 
         It is noted in the audit, in the same commit. Sent twice, it is done once. Raises CellNotFound, CellNotParked.
         """
-        app, lane, record = self._app, self.lane_key, await self.record()
-        if record is None:
+        app, (run, record) = self._app, await self._located()
+        if record is None or run is None:
             raise self._missing()
+        lane = run.key
         if record.status != "parked":
             raise CellNotParked(f"{self!r} is {record.status}, not parked: there is nothing to release.")
         release = Release(self._bytes, drop, parking_cause(record))
         now = app.clock.now()
-        change = LaneMessage(self._machine.name, self.lane, release.write(), app.token()).deliver(lane.tenant, now)
+        message = LaneMessage(self._machine.name, self.lane, release.write(), app.token(), self._place)
+        change = message.deliver(lane.tenant, now)
         details = {"machine": self._machine.name, **({} if self.key is None else {"key": shown_key(self.key)})}
         act = "drop_event" if drop else "release_cell"
         note = operator_note(app, lane.tenant, act, by, lane.run, reason, details)
@@ -193,11 +220,48 @@ class CellHandle(Generic[S]):
         """
         from holdfast.client.machines.proofs import prove_cell
 
-        return await prove_cell(self._app, self._machine.name, self.lane_key, self._bytes)
+        await self.record()
+        return await prove_cell(self._app, self._machine.name, (await self._kept())[0], self._bytes)
 
-    async def _run(self) -> p.Run | None:
-        found = await self._app.store.get([self.lane_key])
-        return found[0] if found else None
+    @operation("machines.see")
+    async def present_lane(self) -> p.Key:
+        """The run of the lane that has it now, or would have it."""
+        line = await self._line()
+        return line[-1].key if line else self.lane_key
+
+    async def _line(self) -> list[p.Run]:
+        """The lanes that have had it, the present one last; none where no event came for them."""
+        return await lane_line(self._app.store, self.lane_key, self._place)
+
+    async def _located(self) -> tuple[p.Run | None, CellRecord | None]:
+        """Its lane and its record, where there are these."""
+        await self.record()
+        lane, record = await self._kept()
+        runs = await self._app.store.get([lane])
+        return (runs[0] if runs else None), record
+
+    async def _kept(self) -> tuple[p.Key, CellRecord | None]:
+        """Its record, and the lane that has it, or would have it. Raises CellMoving."""
+        until = self._app.clock.now() + round(_MOVING_SECONDS * 1e6)
+        while True:
+            if (record := await self._row(self.lane_key)) is not None:
+                return self.lane_key, record
+            line = await self._line()
+            for run in line[1:]:
+                if (record := await self._row(run.key)) is not None:
+                    return run.key, record
+            if len(line) < 2:
+                return self.lane_key, None
+            if not any(run.split == p.INHERITS for run in line) and _marks(line) == _marks(await self._line()):
+                return line[-1].key, None
+            if self._app.clock.now() >= until:
+                where = f"{self!r} may be on its way into {line[-1].key.run}"
+                raise CellMoving(f"{where}: start a worker, or resume the lanes of its machine that are paused.")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _row(self, lane: p.Key) -> CellRecord | None:
+        rows = await self._app.store.cells(lane, [self._bytes])
+        return decode_cell(rows[0].record) if rows else None
 
     def _missing(self) -> CellNotFound:
         return CellNotFound(f"machine {self._machine.name} has no cell of key {self.key!r:.100}.")
@@ -206,8 +270,13 @@ class CellHandle(Generic[S]):
         """Wait until the lane has handled that event."""
         if place.position is None:
             return
+        lane = p.Key(self.lane_key.tenant, lane_id(self._machine.name, place.lane))
         while True:
-            run = await self._run()
-            if run is not None and run.consumed >= place.position:
-                return
+            for run in await self._app.store.get([lane]):
+                if run.consumed >= place.position and run.split != p.INHERITS:
+                    return
             await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _marks(line: Sequence[p.Run]) -> list[tuple[p.Key, str | None]]:
+    return [(run.key, run.split) for run in line]

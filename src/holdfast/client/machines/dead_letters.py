@@ -12,7 +12,7 @@ from holdfast.errors import DeadLetterNotFound, HoldfastError, InvalidRequest
 from holdfast.programs.machine.cell_turn import CIRCLE, UNHEARD
 from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.switchboard import Switchboard
-from holdfast.runs.lanes import LaneMessage, lane_id, lane_of
+from holdfast.runs.lanes import LaneMessage, lane_id, lane_of, place_of
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class DeadLetters:
                 lane,
                 Envelope(key, row.schema, row.value, 0, row.id, f"dead letter {id}", actor).write(),
                 f"letter:{id}:{machine}",
+                place_of(key),
             )
             for machine, lane, key in targets
         ]

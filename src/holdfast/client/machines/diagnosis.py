@@ -11,13 +11,13 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
 from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
-from holdfast.programs.machine.envelopes import read_envelope
+from holdfast.programs.machine.envelopes import Addressed, read_envelope
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
 from holdfast.runs.birth import child_id
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.child import WORKFLOW
-from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
+from holdfast.runs.lanes import LANE_EVENT
 from holdfast.runs.times import length, moment, when
 from holdfast.store import protocol as p
 
@@ -37,6 +37,11 @@ class Diagnosed(msgspec.Struct, frozen=True):
     record: CellRecord | None
     last: Sequence[TraceItem]
     now: int
+    line: Sequence[p.Run] = ()
+
+    def asker(self, intent: CellIntent) -> p.Run | None:
+        """The lane that asked for an effect: its own, or one that had the cell before."""
+        return self.run if intent.origin is None else next((r for r in self.line if r.root == intent.origin), None)
 
     def command(self, *words: str) -> str:
         named = () if self.key is None else (shown_key(self.key),)
@@ -51,6 +56,9 @@ async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
     if waiting or record is None or record.intents:
         async for cause in _unserved(store, it):
             yield cause
+    if any(run.split == p.INHERITS for run in it.line):
+        text = "The lanes of its machine are being split: what comes for it is handled when its lane has its cells."
+        yield CellCause(kind="moving", text=text, subject=it.line[-1].key.run)
     if waiting:
         text = f"{_number(waiting, 'event')} for it {'is' if waiting == 1 else 'are'} in its lane and not handled yet."
         yield CellCause(kind="unhandled", text=text, subject=it.lane.run)
@@ -102,7 +110,7 @@ async def _unhandled(store: p.Store, it: Diagnosed) -> int:
             arrival = messages.read(received.message, root)
             if isinstance(arrival, SignalArrived) and arrival.name == LANE_EVENT:
                 heard = read_envelope(arrival.payload.data)
-                count += not isinstance(heard, ProgressFrame) and heard.key == it.key_bytes
+                count += isinstance(heard, Addressed) and heard.key == it.key_bytes
     return count
 
 
@@ -127,12 +135,14 @@ async def _unserved(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
 
 async def _effects(store: p.Store, it: Diagnosed, record: CellRecord) -> AsyncIterator[CellCause]:
     """What it waits for of the world."""
-    if not record.intents or it.run is None:
-        return
-    tasks = await _tasks(store, it, {each.position for each in record.intents})
     retries = {each.intent: each for each in it.last if each.kind == "retry"}
+    tasks: dict[p.Key, dict[int, p.TaskRow]] = {}
     for intent in record.intents:
-        yield _effect(it, it.run, intent, tasks.get(intent.position), retries)
+        if (run := it.asker(intent)) is not None:
+            if run.key not in tasks:
+                positions = {each.position for each in record.intents if it.asker(each) == run}
+                tasks[run.key] = await _tasks(store, run, positions)
+            yield _effect(it, run, intent, tasks[run.key].get(intent.position), retries)
 
 
 def _effect(
@@ -160,15 +170,15 @@ def _effect(
     return CellCause(kind="receipt", text=f"It waits for the receipt of {name} (intent {promise}).", subject=promise)
 
 
-async def _tasks(store: p.Store, it: Diagnosed, positions: set[int]) -> dict[int, p.TaskRow]:
+async def _tasks(store: p.Store, run: p.Run, positions: set[int]) -> dict[int, p.TaskRow]:
     """The open tasks about effects at these positions."""
     found: dict[int, p.TaskRow] = {}
-    if it.run is None or not it.run.governed:
+    if not run.governed:
         return found
-    query, after = p.TaskQuery(it.lane.tenant, "requested", it.lane.run), None
+    query, after = p.TaskQuery(run.key.tenant, "requested", run.key.run), None
     for _ in range(_OPEN_TASKS_READ // _TASKS):
         page = await store.tasks(query, _TASKS, after)
-        found.update((each.position, each) for each in page if each.position in positions and each.root == it.run.root)
+        found.update((each.position, each) for each in page if each.position in positions and each.root == run.root)
         if len(page) < _TASKS or len(found) == len(positions):
             break
         after = page[-1].cursor

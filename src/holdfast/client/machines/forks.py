@@ -17,11 +17,13 @@ from holdfast.cells.tree import key_hash
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import judged_now
 from holdfast.errors import EngineError, InvalidRequest, TenantNotFound
-from holdfast.programs.machine.envelopes import Adoption
-from holdfast.programs.machine.lane_counts import LaneCounts, lanes_of
+from holdfast.journal import events as e
+from holdfast.programs.machine.envelopes import Adoption, is_order
+from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.programs.machine.lane_roots import make_root, read_cells
 from holdfast.programs.machine.machine import Machine
-from holdfast.runs.lanes import LaneMessage, lane_of, lane_start
+from holdfast.runs.journals import check_chain
+from holdfast.runs.lanes import LANE_HEIR, LaneMessage, lane_id, lane_of, lane_start, place_of, read_start
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -75,11 +77,16 @@ async def fork_machine(
 async def _roots(app: Holdfast, machine: str, tenant: str, at: datetime | None) -> list[p.RootRow]:
     """The root of each lane that has cells: of now, or the last one of that time."""
     store, found = app.whole_store, []
-    async for keys in lanes_of(store, tenant, machine):
-        for run in await store.get(keys):
-            root = await _present(app, run.key) if at is None else await _past(store, run, at)
-            if root is not None:
-                found.append(root)
+    table = await LaneCounts(store, app.clock).table(tenant, machine)
+    if table is None:
+        return []
+    lanes = range(table.total) if at is None else table.lanes_at(_moment(at))
+    for run in await store.get([p.Key(tenant, lane_id(machine, index)) for index in lanes]):
+        if run.split == p.INHERITS:
+            raise InvalidRequest(f"the lanes of machine {machine} are being split: fork it when they have their cells")
+        root = await _present(app, run.key) if at is None else await _past(store, run, _moment(at))
+        if root is not None:
+            found.append(root)
     return found
 
 
@@ -91,18 +98,33 @@ async def _present(app: Holdfast, lane: p.Key) -> p.RootRow | None:
     raise EngineError(f"no root of {lane.run} could be made: others made them as fast")
 
 
-async def _past(store: p.Store, run: p.Run, at: datetime) -> p.RootRow | None:
+def _moment(at: datetime) -> int:
     if at.tzinfo is None:
         raise InvalidRequest("a time without a time zone means another one for everybody: give at= one")
-    moment = round(at.timestamp() * 1e6)
+    return round(at.timestamp() * 1e6)
+
+
+async def _past(store: p.Store, run: p.Run, moment: int) -> p.RootRow | None:
     kept = await store.roots(run.key, _ROOTS)
+    inherited = await _inherited_at(store, run)
     for root in kept:
-        if root.at <= moment:
+        if inherited <= root.at <= moment:
             return root
-    if run.created_at > moment:
+    if run.created_at > moment or (inherited and not kept):
         return None
     since = f"the first is of {kept[-1].at} µs since 1970" if kept else "there is none yet"
     raise InvalidRequest(f"no root of {run.key.run} is kept from that time ({since}): name a later time, or none")
+
+
+async def _inherited_at(store: p.Store, run: p.Run) -> int:
+    """When a lane had all cells of the one that was split; 0 for a lane that inherits nothing."""
+    async for entry in check_chain(store, run):
+        event = entry.event
+        if isinstance(event, e.ExecutionStarted) and not read_start(event.input)[1]:
+            return 0
+        if isinstance(event, e.SignalReceived) and event.signal_name == LANE_HEIR and is_order(event.payload.data):
+            return entry.timestamp
+    return run.created_at
 
 
 async def _deliver(
@@ -115,6 +137,7 @@ async def _deliver(
             lane_of(key, machine.lanes),
             Adoption(key, record, source).write(),
             f"fork:{key_hash(key).hex()}",
+            place_of(key),
         )
         for key, record in cells.items()
     ]
@@ -128,7 +151,8 @@ async def _deliver(
             if not isinstance(answer, p.Delivered | p.Repeated):
                 raise EngineError(f"a cell for {change.key.run} was answered {answer!r}")
             if isinstance(answer, p.Delivered):
-                ends[change.key] = max(answer.position, ends.get(change.key, 0))
+                lane_key = change.key if answer.heir is None else p.Key(tenant, answer.heir)
+                ends[lane_key] = max(answer.position, ends.get(lane_key, 0))
     for lane_key in ends:
         target.delivered(lane_key)
     return ends

@@ -27,6 +27,7 @@ from holdfast.errors import (
 from holdfast.people.names import person
 from holdfast.people.users import USER
 from holdfast.programs.machine import proposals as q
+from holdfast.programs.machine.lane_counts import LANE_COUNT
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest, manifest_digest
 from holdfast.programs.machine.manifest_changes import changes, misfit
@@ -231,18 +232,25 @@ class AppManifests:
         q.check_base(proposal, body, (await self._in_force(tenant))[1])
         concerned = changes(await self._base(tenant), await self._read(tenant, body.digest))
         self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict))
+        tables = await self._lane_tables(tenant, [each.machine for each in concerned])
         hold = LaneHold(app, tenant, proposal, by)
         await hold.begin([each.machine for each in concerned])
         try:
             self._refuse(proposal, await hold.still())
             self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict, held=True))
-            return await self._put_in_force(proposal, tenant, hold.lanes, by, reason)
+            return await self._put_in_force(proposal, tenant, hold.lanes, tables, by, reason)
         except BaseException:
             await hold.end()
             raise
 
     async def _put_in_force(
-        self, proposal: str, tenant: str, held: Sequence[p.Key], by: str | None, reason: str
+        self,
+        proposal: str,
+        tenant: str,
+        held: Sequence[p.Key],
+        tables: Sequence[p.ExpectItem],
+        by: str | None,
+        reason: str,
     ) -> ProposalInfo:
         app = self._app
 
@@ -251,11 +259,13 @@ class AppManifests:
             status, body = q.next_status(row, "apply"), q.read_proposal(row)
             before, named = await self._in_force(tenant)
             q.check_base(proposal, body, named)
+            if list(tables) != await self._lane_tables(tenant, [each.key.id for each in tables]):
+                raise ProposalConflict(f"lanes were split while proposal {proposal} was applied: apply it again.")
             now = app.clock.now()
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
             item = p.ItemRow(*q.in_force_key(tenant), version, q.write(in_force), "applied", None, now)
-            beside: list[p.Act] = [p.PutItem(item), *(p.Unpause(lane, now) for lane in held)]
+            beside: list[p.Act] = [p.PutItem(item), *tables, *(p.Unpause(lane, now) for lane in held)]
             details = {"manifest": body.digest, "before": body.base or ""}
             return Change(q.write(body), status, details=details, beside=beside)
 
@@ -263,6 +273,15 @@ class AppManifests:
         row = await change_item(app, key, "apply_manifest", change, by=by, reason=reason)
         self._kind.routes.clear()
         return await self._info(row)
+
+    async def _lane_tables(self, tenant: str, machines: Sequence[str]) -> list[p.ExpectItem]:
+        """That these machines have the lanes that they have now: those of a later split would not stand still."""
+        found = []
+        for machine in machines:
+            key = p.ItemKey(tenant, LANE_COUNT, machine)
+            row = await self._app.store.item(key)
+            found.append(p.ExpectItem(key, 0 if row is None else row.version))
+        return found
 
     def _refuse(self, proposal: str, blockers: list[ManifestBlocker]) -> None:
         if blockers:

@@ -13,11 +13,11 @@ from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import judged_now
 from holdfast.errors import EngineError, InvalidRequest, LaneFull, TenantNotFound
 from holdfast.programs.machine.envelopes import Envelope
-from holdfast.programs.machine.lane_counts import LaneCounts
+from holdfast.programs.machine.lane_counts import LaneCounts, lane_line
 from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import ID_LIMIT
-from holdfast.runs.lanes import LaneMessage, lane_start
+from holdfast.runs.lanes import LaneMessage, lane_start, parse_lane, place_of
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -79,15 +79,15 @@ class EventSender:
         letters = []
         for name, lane, key in board.targets(schema, value):
             envelope = Envelope(key, schema, value, 0, chosen, "", actor)
-            letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
+            letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}", place_of(key)))
         if len(letters) > 1:
             return await self._send_all(owner, schema, chosen, letters, by)
         places, repeated = [], False
         for letter in letters:
             answer = await self._deliver(owner, letter, {"event": schema, "event_id": chosen})
             repeated = isinstance(answer, p.Repeated)
-            position = answer.position if isinstance(answer, p.Delivered) else None
-            places.append(EventPlace(letter.machine, letter.lane, position))
+            position, heir = (answer.position, answer.heir) if isinstance(answer, p.Delivered) else (None, None)
+            places.append(EventPlace(letter.machine, _number(heir, letter), position))
         return SentEvent(schema, chosen, owner, tuple(places), repeated)
 
     async def begin(self, tenant: str, letters: Sequence[LaneMessage]) -> list[p.Deliver]:
@@ -99,8 +99,23 @@ class EventSender:
             await self._begin(tenant, letter)
         changes = [letter.deliver(tenant, self._app.clock.now()) for letter in letters]
         for change in changes:
-            await self._check_depth(change.key)
+            await self._check_depth(self._getter(change))
         return changes
+
+    async def getter(self, change: p.Deliver) -> p.Run:
+        """The lane that a message reaches, by what the store has."""
+        line = await lane_line(self._app.store, change.key, change.place or 0)
+        for run in line:
+            if run.split is not None and p.is_split(run.split):
+                self._kind.marks[run.key] = run.split
+        return line[-1]
+
+    def _getter(self, change: p.Deliver) -> p.Key:
+        """The lane that a message reaches, by what is known here."""
+        key = change.key
+        while (heir := p.heir_of(key, self._kind.marks.get(key), change.place)) is not None:
+            key = heir
+        return key
 
     async def _send_all(
         self, tenant: str, schema: str, id: str, letters: list[LaneMessage], by: str | None
@@ -112,16 +127,13 @@ class EventSender:
         answer = await app.committer.commit(p.Operate(note, (*app.conditions(), *changes)))
         if not isinstance(answer, p.OperatedOn | p.Repeated):
             raise EngineError(f"event {id} was answered {answer!r}")
-        for change in changes:
-            app.delivered(change.key)
         app.wake_sealer()
-        arrived = {run.key: run.arrived for run in await app.store.get([change.key for change in changes])}
-        for lane, reached in arrived.items():
-            self._reached(lane, reached)
-        places = [
-            EventPlace(letter.machine, letter.lane, arrived.get(change.key))
-            for letter, change in zip(letters, changes, strict=True)
-        ]
+        places = []
+        for letter, change in zip(letters, changes, strict=True):
+            run = await self.getter(change)
+            app.delivered(run.key)
+            self._reached(run.key, run.arrived)
+            places.append(EventPlace(letter.machine, _number(run.key.run, letter), run.arrived))
         return SentEvent(schema, id, tenant, tuple(places), isinstance(answer, p.Repeated))
 
     async def _deliver(self, tenant: str, letter: LaneMessage, details: dict[str, str]) -> p.Delivered | p.Repeated:
@@ -135,8 +147,7 @@ class EventSender:
                 answer = await self._noted(tenant, change, details)
             if isinstance(answer, p.Delivered | p.Repeated):
                 if isinstance(answer, p.Delivered):
-                    self._reached(change.key, answer.position)
-                app.delivered(change.key)
+                    await self._arrived(change, answer)
                 return answer
             self._kind.begun.discard((tenant, letter.machine, letter.lane))
         raise EngineError(f"lane {letter.lane} of machine {letter.machine} cannot be begun: {answer!r}")
@@ -149,8 +160,16 @@ class EventSender:
         if not isinstance(answer, p.OperatedOn):
             return answer
         app.wake_sealer()
-        (run,) = await app.store.get([change.key])
-        return p.Delivered(run.arrived)  # it stands there or before: whoever waits for this has waited for it
+        run = await self.getter(change)
+        heir = None if run.key == change.key else run.key.run
+        return p.Delivered(run.arrived, heir)  # it stands there or before: whoever waits for this has waited for it
+
+    async def _arrived(self, change: p.Deliver, answer: p.Delivered) -> None:
+        got = change.key if answer.heir is None else p.Key(change.key.tenant, answer.heir)
+        if got != self._getter(change):
+            await self.getter(change)  # it was split a moment ago: the next one knows
+        self._reached(got, answer.position)
+        self._app.delivered(got)
 
     async def _begin(self, tenant: str, letter: LaneMessage) -> None:
         app, kind, lane = self._app, self._kind, (tenant, letter.machine, letter.lane)
@@ -175,6 +194,12 @@ class EventSender:
             if run.arrived - run.consumed >= DEPTH_LIMIT:
                 waits = f"{run.arrived - run.consumed:,} events wait for {lane.run}, and the limit is {DEPTH_LIMIT:,}"
                 raise LaneFull(f"{waits}: send it again in a while, or start more workers.")
+
+
+def _number(lane: str | None, letter: LaneMessage) -> int:
+    """The number of the lane that got a message."""
+    found = None if lane is None else parse_lane(lane)
+    return letter.lane if found is None else found[1]
 
 
 def _checked(id: object) -> str:

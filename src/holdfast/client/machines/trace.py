@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from holdfast.cells.cell import CellRecord
+from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.client.views.cells import TraceItem
 from holdfast.client.views.mask import JournalMask
 from holdfast.client.views.times import moment
@@ -14,10 +14,18 @@ from holdfast.client.views.values import call_value, payload_value
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.envelopes import Adoption, Release, read_envelope
+from holdfast.programs.machine.envelopes import (
+    Addressed,
+    Adoption,
+    ForwardedReceipt,
+    HandOver,
+    Release,
+    read_envelope,
+)
+from holdfast.programs.machine.held_events import ProgressArrived, ReceiptArrived, read_held
 from holdfast.programs.machine.notes import read_note
 from holdfast.runs.kinds.cells import CELLS
-from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
+from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR, ProgressFrame
 
 
 class TraceReader:
@@ -31,14 +39,18 @@ class TraceReader:
         self._mask = mask
         self._run = PromiseId(root)
         open_ = () if record is None else record.intents
-        self._effects: dict[PromiseId, str] = {self._run.child(each.position): each.effect for each in open_}
+        self._effects: dict[PromiseId, str] = {
+            (self._run if each.origin is None else PromiseId(each.origin)).child(each.position): each.effect
+            for each in open_
+        }
         self._ended: dict[PromiseId, str] = {}  # in the present turn, which may hear a last report after the receipt
+        self.has_moved = False
         self._opened: list[tuple[e.Entry, e.InvokeScheduled]] = []  # of the present turn, until its note
 
     def read(self, entry: e.Entry) -> Iterator[TraceItem]:
         """What an entry says of the cell."""
         match entry.event:
-            case e.SignalReceived(signal_name=name, payload=payload) if name == LANE_EVENT:
+            case e.SignalReceived(signal_name=name, payload=payload) if name in (LANE_EVENT, LANE_HEIR):
                 yield from self._heard(entry, payload)
             case e.InvokeScheduled(kind=kind, input=input) if kind == CELLS:
                 yield from self._noted(entry, input)
@@ -54,9 +66,18 @@ class TraceReader:
     def _heard(self, entry: e.Entry, payload: Payload) -> Iterator[TraceItem]:
         envelope = read_envelope(payload.data)
         if isinstance(envelope, ProgressFrame):
-            yield from self._reported(entry, envelope)
+            yield from self._reported(entry, self._run.child(envelope.position), envelope.details)
             return
-        if envelope.key != self._key:
+        if not isinstance(envelope, Addressed) or envelope.key != self._key:
+            return
+        if isinstance(envelope, HandOver):
+            for each in decode_cell(envelope.record).intents:
+                if each.origin is not None:
+                    self._effects[PromiseId(each.origin).child(each.position)] = each.effect
+            yield self._item(entry, "moved", "moved", value=envelope.source)
+            return
+        if isinstance(envelope, ForwardedReceipt):
+            yield from self._forwarded(entry, envelope)
             return
         if isinstance(envelope, Release):
             yield self._item(entry, "released", "drop" if envelope.drop else "release")
@@ -67,12 +88,21 @@ class TraceReader:
         value = payload_value(self._mask.payload(Payload(envelope.value)))
         yield self._item(entry, "event", envelope.schema, value=value, id=envelope.id, actor=envelope.actor)
 
-    def _reported(self, entry: e.Entry, frame: ProgressFrame) -> Iterator[TraceItem]:
-        promise = self._run.child(frame.position)
+    def _reported(self, entry: e.Entry, promise: PromiseId, details: bytes) -> Iterator[TraceItem]:
         effect = self._effects.get(promise) or self._ended.get(promise)
         if effect is not None:
-            value = payload_value(self._mask.payload(Payload(frame.details)))
+            value = payload_value(self._mask.payload(Payload(details)))
             yield self._item(entry, "progress", effect, value=value, intent=promise)
+
+    def _forwarded(self, entry: e.Entry, envelope: ForwardedReceipt) -> Iterator[TraceItem]:
+        forwarded = read_held(envelope.receipt)
+        if isinstance(forwarded, ProgressArrived):
+            yield from self._reported(entry, forwarded.promise, forwarded.details)
+        elif isinstance(forwarded, ReceiptArrived) and forwarded.promise in self._effects:
+            outcome = forwarded.outcome
+            if isinstance(outcome, Ok):
+                outcome = Ok(self._mask.payload(outcome.value))
+            yield self._receipt(entry, forwarded.promise, outcome)
 
     def _noted(self, entry: e.Entry, input: Payload) -> Iterator[TraceItem]:
         """The note of a turn: whose the calls in front of it are, and what became of the cell."""
@@ -99,7 +129,10 @@ class TraceReader:
             if key == own:
                 yield self._item(entry, "parked", "parked", reason=self._mask.text(reason))
         for cell in note.cells:
-            if cell.key == own and cell.record_hash is None:
+            if cell.key == own and own in note.moved:
+                self.has_moved = True
+                self._effects.clear()  # what comes of them is in the journal of its heir
+            elif cell.key == own and cell.record_hash is None:
                 yield self._item(entry, "deleted", "deleted")
             elif cell.key == own and cell.record_hash is not None:
                 yield self._item(entry, "changed", "changed", value=cell.record_hash.hex())

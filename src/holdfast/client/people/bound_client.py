@@ -207,7 +207,7 @@ def _tenants(change: p.Change | p.Act) -> list[str]:
             return [tenant]
         case p.Deliver(key=key) | p.Pause(key=key) | p.Unpause(key=key) | p.Renew(key=key) | p.ExpectItem(key=key):
             return [key.tenant]
-        case p.DropDead(key=key):
+        case p.DropDead(key=key) | p.MarkSplit(key=key):
             return [key.tenant]
         case _:
             raise EngineError(f"a bound client cannot commit {type(change).__name__}")

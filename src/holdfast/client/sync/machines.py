@@ -59,6 +59,7 @@ class SyncMachines:
     lane_counts = waited(AppMachines.lane_counts)
     verify = each_of(AppMachines.verify)
     fork = waited(AppMachines.fork)
+    split = waited(AppMachines.split)
     manifest = waited(AppMachines.manifest)
     proposals = each_of(AppMachines.proposals)
     proposal = waited(AppMachines.proposal)

@@ -23,7 +23,9 @@ S = TypeVar("S")
 
 class MachineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A machine of this process, and what a tenant has of it. ``cells`` counts them by status; ``begun`` is how many of
-    its ``lanes`` have had an event, and ``paused`` are the ids of those that are paused, with the reason."""
+    its ``lanes`` have begun, and ``paused`` are the ids of those that are paused, with the reason. Of lanes that were
+    split, ``moving`` is how many of the present ones do not have their cells yet, ``unmoved`` how many cells are not
+    handed over, and ``forwarding`` how many old ones still wait for what comes of effects, which they forward."""
 
     name: str
     tenant: str
@@ -37,6 +39,9 @@ class MachineInfo(msgspec.Struct, frozen=True, kw_only=True):
     begun: int
     paused: dict[str, str]
     cells: dict[str, int]
+    moving: int = 0
+    unmoved: int = 0
+    forwarding: int = 0
 
 
 class IntentInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +99,7 @@ class TraceItem(msgspec.Struct, frozen=True, kw_only=True):
     parked       ``parked``           ``reason`` says why
     released     release or drop
     adopted      ``adopted``          from where the machine was forked
+    moved        ``moved``            the lane that handed it over, when lanes were split
     """
 
     position: int
@@ -167,7 +173,7 @@ def cell_info(machine: Machine[S], tenant: str, lane: str, root: bytes | None, r
         intents=tuple(
             IntentInfo(
                 effect=each.effect,
-                intent="" if root is None else str(PromiseId(root).child(each.position)),
+                intent="" if root is None else str(PromiseId(each.origin or root).child(each.position)),
                 sequence=each.sequence,
                 issuer=each.issuer,
             )

@@ -14,14 +14,15 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell, in_order
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell, timers_in_order
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.journal.promise import PromiseId
 from holdfast.journal.receipt_signatures import signature_of, unsigned
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.function.values import decode
-from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release
+from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, HandOver, Release
 from holdfast.programs.machine.executors import is_rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.held_events import (
@@ -38,7 +39,7 @@ from holdfast.programs.machine.held_events import (
 from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
 from holdfast.programs.machine.occurrences import Progress, Rejected, Settled
 from holdfast.programs.machine.switchboard import Switchboard
-from holdfast.runs.lanes import LaneMessage
+from holdfast.runs.lanes import LaneMessage, place_of
 from holdfast.store.protocol import DeadLetter
 
 UNHEARD: Final = "nobody hears it"
@@ -68,7 +69,7 @@ class CellTurn:
         cells: Mapping[bytes, CellRecord | None],
         where: TurnContext,
         board: Switchboard,
-        cause: str,
+        run: PromiseId,
         secrets: set[str | bytes | int | float],
         failure_of: Callable[[int], str | None] | None = None,
     ) -> None:
@@ -84,7 +85,8 @@ class CellTurn:
         self._cells = cells
         self._where = where
         self._board = board
-        self._cause = cause
+        self._cause = str(run)
+        self._root = run.root
         self._failure_of = failure_of  # why an event, by its number, parks its cell unhandled: known before the turn
         self._handled = 0
 
@@ -111,6 +113,8 @@ class CellTurn:
             self._release(record, occurrence, mailbox)
         elif isinstance(occurrence, Adoption):
             self._adopt(key, occurrence)
+        elif isinstance(occurrence, HandOver):
+            self.changed[key] = decode_cell(occurrence.record)
         elif record.status == "parked":
             self._hold(record, occurrence)
         elif record.status in TERMINAL:
@@ -122,7 +126,7 @@ class CellTurn:
 
     def _advance(self, record: CellRecord, occurrence: Happening) -> None:
         self._handled += 1
-        if not _is_open(record, occurrence):
+        if not self._is_open(record, occurrence):
             return
         if self._failure_of is not None and (reason := self._failure_of(self._handled)) is not None:
             self._park(record, occurrence, reason)
@@ -159,7 +163,7 @@ class CellTurn:
                 return self._progress(record, occurrence)
 
     def _progress(self, record: CellRecord, occurrence: ProgressArrived) -> Progress | None:
-        intent = _intent_of(record, occurrence)
+        intent = self._intent_of(record, occurrence)
         assert intent is not None, "it is open"
         if not self._machine.accepts(Progress):
             return None
@@ -172,7 +176,7 @@ class CellTurn:
         )
 
     def _receipt(self, record: CellRecord, occurrence: ReceiptArrived) -> Settled | Rejected | None:
-        intent = _intent_of(record, occurrence)
+        intent = self._intent_of(record, occurrence)
         assert intent is not None, "it is open"
         outcome = self._outcome(intent, occurrence)
         if isinstance(outcome, str):
@@ -209,12 +213,26 @@ class CellTurn:
         except HoldfastError as error:
             return str(error)
 
+    def _is_open(self, record: CellRecord, occurrence: Happening) -> bool:
+        """Whether a receipt, a report or a timer is one of this cell: an earlier cell of its key may have asked for it,
+        or an event of the same turn may have deleted the cell."""
+        if isinstance(occurrence, ReceiptArrived | ProgressArrived):
+            return self._intent_of(record, occurrence) is not None
+        return isinstance(occurrence, Envelope) or occurrence.timer in record.timers
+
+    def _intent_of(self, record: CellRecord, occurrence: ReceiptArrived | ProgressArrived) -> CellIntent | None:
+        """What the cell waits for, if it waits for this."""
+        return next((each for each in record.intents if self._is(each, occurrence.promise)), None)
+
+    def _is(self, intent: CellIntent, promise: PromiseId) -> bool:
+        """Whether an intent is this call: of this lane, or of the one that had the cell before."""
+        return (intent.origin or self._root, intent.position) == (promise.root, promise.path[-1])
+
     def _without(self, record: CellRecord, occurrence: Occurrence) -> CellRecord:
         """The cell, with what has occurred no longer open."""
         sequence = record.last_sequence + 1
         if isinstance(occurrence, ReceiptArrived):
-            position = occurrence.promise.path[-1]
-            left = tuple(each for each in record.intents if each.position != position)
+            left = tuple(each for each in record.intents if not self._is(each, occurrence.promise))
             return replace(record, intents=left, last_sequence=sequence)
         if isinstance(occurrence, Due):
             return replace(record, timers=_without_timer(record, occurrence.timer), last_sequence=sequence)
@@ -255,7 +273,7 @@ class CellTurn:
                 state=record.state if state is None else state,
                 status=made.status,
                 reason=made.reason or ("it gave no reason" if made.status == "failed" else ""),
-                timers=() if made.status in TERMINAL else in_order((*base.timers, *timers)),
+                timers=() if made.status in TERMINAL else timers_in_order((*base.timers, *timers)),
                 asked=record.asked + len(made.effects),
                 machine_version=machine.version,
                 machine_hash=bytes.fromhex(self._where.machine_hash),
@@ -288,7 +306,7 @@ class CellTurn:
             return
         for machine, lane, key in targets:
             envelope = Envelope(key, schema.name, value, hops, None, self._cause)
-            emitted.append(LaneMessage(machine, lane, envelope.write()))
+            emitted.append(LaneMessage(machine, lane, envelope.write(), place=place_of(key)))
 
     def _await_nothing(self, key: bytes) -> None:
         """Nobody waits any more for what this cell has asked for in this turn."""
@@ -347,7 +365,7 @@ class CellTurn:
         if record.status != "parked" or release.cause not in (None, parking_cause(record)):
             return
         held = [read_held(each) for each in record.held]
-        timers = in_order((*record.timers, *(each.timer for each in held if isinstance(each, Due))))
+        timers = timers_in_order((*record.timers, *(each.timer for each in held if isinstance(each, Due))))
         released = replace(record, status="running", reason="", timers=timers, held=())
         if release.drop and held:
             released = self._without(released, held.pop(0))  # a receipt settles its intent, heard or not
@@ -356,14 +374,6 @@ class CellTurn:
             self.changed[record.key] = None
         else:
             self._changed(released)
-
-
-def _is_open(record: CellRecord, occurrence: Happening) -> bool:
-    """Whether a receipt, a report or a timer is one of this cell: an earlier cell of its key may have asked for it, or
-    an event of the same turn may have deleted the cell."""
-    if isinstance(occurrence, ReceiptArrived | ProgressArrived):
-        return _intent_of(record, occurrence) is not None
-    return isinstance(occurrence, Envelope) or occurrence.timer in record.timers
 
 
 def _without_timer(record: CellRecord, timer: CellTimer) -> tuple[CellTimer, ...]:
@@ -383,12 +393,6 @@ def _file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:
                 mailbox.insert(at, occurrence)
                 return
     mailbox.append(occurrence)
-
-
-def _intent_of(record: CellRecord, occurrence: ReceiptArrived | ProgressArrived) -> CellIntent | None:
-    """What the cell waits for, if it waits for this."""
-    position = occurrence.promise.path[-1]
-    return next((each for each in record.intents if each.position == position), None)
 
 
 class UnreadableReceipt(Exception):

@@ -51,20 +51,25 @@ class CheckedLane(LaneProgram):
     def run(self) -> Yielded:
         with suppress(Halt):  # the kernel says what does not fit
             self._take_turn(self._running())
-        self._settled.clear()
+        self._intents.end_turn()
         return OPEN
 
     def _take_turn(self, scribe: Scribe) -> None:
         self._receive_all(scribe)
-        if scribe.upcoming() is None or not (self._arrived or self._rang):
+        acts = self._succession.acts
+        if scribe.upcoming() is None or not (self._arrived or self._rang or acts):
+            self._succession.end_turn()
             return
         self._note = self._notes.popleft() if self._notes else self._note
         known = self._cells
         self._due = [record for key in self._note.due if (record := known.get(key)) is not None]
         for key, _ in self._arrived:
             known.setdefault(key, None)
+        self._succession.batch = [record for key in self._note.moved if (record := known.get(key)) is not None]
+        self._succession.more = self._note.more
         self._handle(scribe)
         self._rang, self._due = False, None
+        self._succession.end_turn()
 
     def _failure_of(self) -> Callable[[int], str | None]:
         return {number: reason for number, reason, _ in self._note.failures}.get

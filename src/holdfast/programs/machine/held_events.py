@@ -9,11 +9,11 @@ import cbor2
 import msgspec
 
 from holdfast.cells.cell import CellRecord, CellTimer
+from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
-from holdfast.runs.lanes import ProgressFrame
+from holdfast.programs.machine.envelopes import Adoption, Envelope, HandOver, Release, read_envelope
 
 _RECEIPT: Final = "receipt"
 _DUE: Final = "due"
@@ -44,7 +44,7 @@ class Due(msgspec.Struct, frozen=True, gc=False):
 Happening = Envelope | ReceiptArrived | ProgressArrived | Due
 """What a handler is called for."""
 
-Occurrence = Happening | Release | Adoption
+Occurrence = Happening | Release | Adoption | HandOver
 
 
 def parking_cause(record: CellRecord) -> bytes | None:
@@ -69,8 +69,8 @@ def write_held(occurrence: Happening) -> bytes:
             raise TypeError(f"{occurrence!r:.60} is not held")
 
 
-def read_held(held: bytes) -> Occurrence:
-    """What is held for a parked cell, from its record."""
+def read_held(held: bytes) -> Happening:
+    """What is held for a parked cell, from its record. Raises StoreCorrupt."""
     tag, *fields = cbor2.loads(held)
     if tag == _DUE:
         return Due(CellTimer(*fields))
@@ -82,7 +82,8 @@ def read_held(held: bytes) -> Occurrence:
         outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
         return ReceiptArrived(PromiseId(root, (position,)), outcome)
     heard = read_envelope(held)
-    assert not isinstance(heard, ProgressFrame)  # a lane knows whose a frame is before it is held
+    if not isinstance(heard, Envelope):
+        raise StoreCorrupt(f"a parked cell holds {heard!r:.60}: restore it from a backup.")
     return heard
 
 

@@ -40,6 +40,7 @@ class Machines:
         self._boards: dict[str, Switchboard] = {}
         self.hot = HotCells()
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
+        self.marks: dict[Key, str] = {}  # of lanes that were split, as somebody here has seen it
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
         self.counted: set[Counted] = set()
 

@@ -11,7 +11,6 @@ receives, time and seed, effects, the note, the alarm.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -19,7 +18,7 @@ from typing import Any, Final
 import cbor2
 import msgspec
 
-from holdfast.cells.cell import CellIntent, CellRecord, encode_cell
+from holdfast.cells.cell import CellIntent, CellRecord
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
@@ -29,35 +28,31 @@ from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn
-from holdfast.programs.machine.envelopes import Heard, read_envelope
+from holdfast.programs.machine.changed_cells import encode_changed
+from holdfast.programs.machine.envelopes import Addressed, ForwardedReceipt, read_envelope
 from holdfast.programs.machine.executors import misfit_of, rejected
 from holdfast.programs.machine.handle import TurnContext
-from holdfast.programs.machine.held_events import Due, Occurrence, ProgressArrived, ReceiptArrived
+from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived, read_held
 from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
 from holdfast.programs.machine.occurrences import Progress
+from holdfast.programs.machine.open_intents import OpenIntent, OpenIntents
+from holdfast.programs.machine.succession import Succession
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
-from holdfast.runs.lanes import LANE_EVENT, CellOrigin, ProgressFrame
-from holdfast.store.protocol import CellChange
+from holdfast.runs.lanes import CellOrigin, ProgressFrame
 
 SEED_BYTES: Final = 16
 OPEN: Final = Waiting((), e.Open())
 
 
 class WantedCells(msgspec.Struct, frozen=True, gc=False):
-    """The cells that a turn needs: by key, and those whose timer has come by ``due_by``."""
+    """The cells that a turn needs: by key, those whose timer has come by ``due_by``, and some to hand over."""
 
     keys: tuple[bytes, ...]
     due_by: int | None = None
-
-
-class _Intent(msgspec.Struct, gc=False):
-    key: bytes
-    effect: str
-    sequence: int
-    heard: tuple[int, int, int] | None = None  # the mark of the last frame that was heard of it
+    moving: bool = False
 
 
 class LaneProgram:
@@ -75,14 +70,14 @@ class LaneProgram:
         self._cells: dict[bytes, CellRecord | None] = {}  # those of the turn under way, as the store has them
         self._due: list[CellRecord] | None = None  # None where no alarm was looked after
         self._next_wake: int | None = None
-        self._intents: dict[PromiseId, _Intent] = {}
-        self._settled: dict[PromiseId, _Intent] = {}  # those whose receipts came for the next run: frames may follow
+        self._intents = OpenIntents()
         self._receive: PromiseId | None = None
         self._alarm: PromiseId | None = None
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
-        self._opened: dict[bytes, Heard] = {}  # what the next turn hears, read for its keys
+        self._opened: dict[bytes, Addressed | ProgressFrame] = {}  # what the next turn hears, read for its keys
+        self._succession = Succession(machine.name)
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -93,6 +88,7 @@ class LaneProgram:
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self._scribe = scribe
+        self._succession.begin(started)
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
         if promise_id == self._receive:
@@ -102,8 +98,7 @@ class LaneProgram:
         elif promise_id == self._alarm:
             self._alarm = None
             self._rang = True
-        elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
-            self._settled[promise_id] = intent
+        elif outcome is not None and (intent := self._intents.settle(promise_id)) is not None:
             self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
@@ -122,14 +117,15 @@ class LaneProgram:
         if scribe.upcoming() is not None:
             with suppress(Halt):  # the kernel says what does not fit
                 self._repeat(scribe)
-            self._settled.clear()
+            self._intents.end_turn()
             return OPEN
         self._receive_all(scribe)
-        if self._arrived or self._rang:
+        if self._arrived or self._rang or self._succession.acts:
             self._handle(scribe)
-        self._settled.clear()
+        self._intents.end_turn()
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
         self._opened.clear()
+        self._succession.end_turn()
         return OPEN
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
@@ -140,23 +136,20 @@ class LaneProgram:
         return None
 
     def checkpoint(self) -> bytes | None:
-        intents = [
-            [at.path[-1], each.key, each.effect, each.sequence, *([] if each.heard is None else [each.heard])]
-            for at, each in self._intents.items()
-        ]
+        intents = self._intents.kept()
         receive = None if self._receive is None else self._receive.path[-1]
         alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
-        return canonical([1, intents, receive, alarm])
+        split = self._succession.kept()
+        return canonical([1, intents, receive, alarm] if split is None else [2, intents, receive, alarm, split])
 
     def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
-        version, intents, receive, alarm = cbor2.loads(checkpoint)
-        if version != 1:
+        version, intents, receive, alarm, *split = cbor2.loads(checkpoint)
+        if version not in (1, 2):
             raise ValueError(f"it is of format {version}")
         self._scribe = scribe
+        self._succession.begin(started, split[0] if split else ("open", None))
         run = scribe.run
-        for at, key, effect, sequence, *heard in intents:
-            mark = tuple(heard[0]) if heard else None
-            self._intents[run.child(at)] = _Intent(key, effect, sequence, mark)
+        self._intents.restore(run, intents)
         self._receive = None if receive is None else run.child(receive)
         if alarm is not None:
             self._alarm, self._alarm_at = run.child(alarm[0]), alarm[1]
@@ -178,19 +171,24 @@ class LaneProgram:
         """Address what cells emit, and judge what they ask for, by the manifest in force."""
         self._board = board
 
-    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
+    def wanted(
+        self, heard: Sequence[tuple[str, Payload]], settled: Sequence[PromiseId], now: int
+    ) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
-        for payload in heard:
-            if payload.data not in self._opened:
-                self._opened[payload.data] = read_envelope(payload.data)
-        keys = {key for payload in heard if (key := self._key_of(self._opened[payload.data])) is not None}
-        keys.update(self._intents[each].key for each in settled if each in self._intents)
+        taken, is_moving = self._succession.wanted([(name, payload.data) for name, payload in heard])
+        for data in taken:
+            if data not in self._opened:
+                self._opened[data] = _opened(data)
+        keys = {key for data in taken if (key := self._key_of(self._opened[data])) is not None}
+        keys.update(self._intents.keys_of(settled))
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         for key in keys:
             if key not in self._cells and self._hot.has(self._lane, key):
                 self._cells[key] = self._hot.take(self._lane, key)
         missing = tuple(sorted(key for key in keys if key not in self._cells))
-        return WantedCells(missing, now if is_due else None) if missing or is_due else None
+        if not (missing or is_due or is_moving):
+            return None
+        return WantedCells(missing, now if is_due else None, is_moving)
 
     def release(self) -> None:
         """See ``cell_supplier.Supplied``."""
@@ -204,10 +202,18 @@ class LaneProgram:
         return self._board.lane_counts(self.machine.name)
 
     def bring(
-        self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
+        self,
+        cells: Mapping[bytes, CellRecord | None],
+        due: Sequence[CellRecord] | None,
+        next_wake: int | None,
+        moving: tuple[Sequence[CellRecord], bool] | None = None,
     ) -> None:
         """See ``cell_supplier.Supplied``."""
         self._cells.update(cells)
+        if moving is not None:
+            self._succession.batch, self._succession.more = moving
+            for each in moving[0]:
+                self._cells.setdefault(each.key, each)
         if due is not None:
             for each in due:
                 self._cells.setdefault(each.key, each)
@@ -228,7 +234,7 @@ class LaneProgram:
         return self._checked(promise, intent, outcome, executor, self._board.keys_of(executor))
 
     def _checked(
-        self, promise: PromiseId, intent: _Intent, outcome: Outcome, executor: str, keys: frozenset[bytes] | None
+        self, promise: PromiseId, intent: OpenIntent, outcome: Outcome, executor: str, keys: frozenset[bytes] | None
     ) -> Outcome:
         origin = CellOrigin(self.machine.name, intent.key)
         is_queued = self._queue(intent.effect) is not None
@@ -237,7 +243,7 @@ class LaneProgram:
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def _key_of(self, heard: Heard) -> bytes | None:
+    def _key_of(self, heard: Addressed | ProgressFrame) -> bytes | None:
         """Whom something is for; None where its effect is settled."""
         if not isinstance(heard, ProgressFrame):
             return heard.key
@@ -245,25 +251,23 @@ class LaneProgram:
         return None if intent is None else intent.key
 
     def _hear(self, payload: Payload) -> None:
-        heard = self._opened.pop(payload.data, None) or read_envelope(payload.data)
-        if isinstance(heard, ProgressFrame):
-            self._hear_progress(heard)
-        else:
-            self._arrived.append((heard.key, heard))
-
-    def _hear_progress(self, frame: ProgressFrame) -> None:
-        """A frame goes to the cell that asked for its effect, if that is open and has no later one."""
-        promise = self._running().run.child(frame.position)
-        intent = self._intents.get(promise) or self._settled.get(promise)
-        if intent is not None and (intent.heard is None or intent.heard < frame.mark):
-            intent.heard = frame.mark
-            self._arrived.append((intent.key, ProgressArrived(promise, frame.attempt, frame.details)))
+        if self._succession.notice(payload.data):
+            return
+        heard = self._opened.pop(payload.data, None) or _opened(payload.data)
+        if not isinstance(heard, ProgressFrame):
+            occurrence = read_held(heard.receipt) if isinstance(heard, ForwardedReceipt) else heard
+            self._arrived.append((heard.key, occurrence))
+        elif (reported := self._intents.hear(self._running().run.child(heard.position), heard)) is not None:
+            self._arrived.append(reported)
 
     def _receive_all(self, scribe: Scribe) -> None:
         while self._receive is None:
-            promise, payload = scribe.receive(LANE_EVENT)
+            signal = self._succession.signal
+            promise, payload = scribe.receive(signal or self._succession.go_on())
             if payload is None:
                 self._receive = promise
+                if signal is not None:
+                    self._succession.emptied()
             else:
                 self._hear(payload)
 
@@ -277,13 +281,16 @@ class LaneProgram:
                 for timer in record.timers
                 if timer.wake_at <= now
             )
+        arrived, forwarded = self._succession.forwarded(arrived, self._cells)
         missing = [key for key, _ in arrived if key not in self._cells]
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
         where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._failure_of())
+        turn = CellTurn(machine, self._cells, where, self._board, scribe.run, self.secrets, self._failure_of())
+        turn.emitted.extend(forwarded)
         turn.handle(arrived)
+        self._succession.act(turn, scribe.run)
         self.poison = None
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
@@ -300,13 +307,13 @@ class LaneProgram:
         for call in turn.calls:
             promise = self._invoke(scribe, call)
             effect = call.effect
-            self._intents[promise] = _Intent(call.key, effect.name, effect.sequence)
             intents.append(IntentNote(call.key, effect.name, effect.sequence))
+            self._intents.add(promise, intents[-1])
             record = turn.record(call.key)
             if record is not None and call.awaited:
                 opened = CellIntent(promise.path[-1], effect.name, effect.sequence, effect.issuer)
                 turn.changed[call.key] = msgspec.structs.replace(record, intents=(*record.intents, opened))
-        cells = [_encoded(key, record) for key, record in turn.changed.items()]
+        cells = [encode_changed(key, record) for key, record in turn.changed.items()]
         note = TurnNote(
             tuple(CellNote(each.key, each.record_hash) for each in cells),
             tuple(intents),
@@ -315,9 +322,12 @@ class LaneProgram:
             tuple(record.key for record in self._due or ()) if self._rang else (),
             tuple(turn.sent),
             tuple(turn.annotations),
+            tuple(self._succession.moved),
+            self._succession.more,
         )
         changes = tuple(each.change for each in cells)
-        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead))
+        opens = self._succession.opens
+        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead), opens)
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._cells.update(turn.changed)
 
@@ -347,6 +357,7 @@ class LaneProgram:
     def _repeat(self, scribe: Scribe) -> None:
         """Issue the commands that the journal has for this turn."""
         self._receive_all(scribe)  # which frames were heard decides which later ones are old
+        self._succession.end_turn()
         self._arrived.clear()
         if self._rang:
             self._rang, self._alarm_at = False, None
@@ -360,10 +371,8 @@ class LaneProgram:
                 case e.InvokeScheduled(kind=kind, input=input) if kind == CELLS:
                     scribe.note(CELLS, self.machine.name, input, None)
                     notes = read_note(input).intents
-                    self._intents.update(
-                        (promise, _Intent(each.key, each.effect, each.sequence))
-                        for promise, each in zip(opened, notes, strict=True)
-                    )
+                    for promise, each in zip(opened, notes, strict=True):
+                        self._intents.add(promise, each)
                 case e.InvokeScheduled(kind=kind, function_name=name, input=input, retry_policy=policy):
                     opened.append(scribe.invoke(kind, name, input, policy, self._queue(name)))
                 case e.TimerScheduled(duration=duration, fire_at=fire_at):
@@ -378,17 +387,7 @@ class LaneProgram:
         return effect.queue if isinstance(effect, Step) else None
 
 
-class _Encoded(msgspec.Struct, gc=False):
-    key: bytes
-    record_hash: bytes | None
-    change: CellChange
-
-
-def _encoded(key: bytes, record: CellRecord | None) -> _Encoded:
-    """A cell as the turn leaves it: as the note and as the row have it."""
-    if record is None:
-        return _Encoded(key, None, CellChange(key, None))
-    data = encode_cell(record)
-    wake_at = None if record.status == "parked" else record.wake_at
-    change = CellChange(key, data, record.status, wake_at, record.last_active)
-    return _Encoded(key, hashlib.sha256(data).digest(), change)
+def _opened(data: bytes) -> Addressed | ProgressFrame:
+    heard = read_envelope(data)
+    assert isinstance(heard, Addressed | ProgressFrame), "orders are taken first"
+    return heard

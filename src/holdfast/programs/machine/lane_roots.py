@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.audit.cell_proofs import ROOT
+from holdfast.audit.cell_proofs import PARTIAL, ROOT
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.cells import tree
@@ -48,14 +48,27 @@ async def make_root(store: p.Store, clock: Clock, lane: p.Key) -> p.RootRow | No
     applied = await asyncio.to_thread(tree.apply, base, grown.changes, nodes.__getitem__)
     row = p.RootRow(*lane, found.version, found.head, applied.root, applied.size, clock.now())
     change = p.PutRoot(row, 0 if last is None else last.version, {**applied.nodes, **grown.records})
-    (answer,) = await store.commit([p.Operate(_noted(row, await _count(store, clock, lane)), (change,))])
+    (answer,) = await store.commit([p.Operate(_noted(row, await _stretch(store, clock, lane)), (change,))])
     return row if isinstance(answer, p.OperatedOn | p.Repeated) else None
 
 
-async def _count(store: p.Store, clock: Clock, lane: p.Key) -> int:
-    """How many lanes the machine has: it says which keys belong to this one."""
+async def _stretch(store: p.Store, clock: Clock, lane: p.Key) -> dict[str, str]:
+    """Which keys belong to the lane: among how many lanes they are divided, and the number of the first of those.
+
+    A lane that hands its cells over, or does not have all of its own yet, is ``partial``: that a key is not there says
+    nothing. It is looked at after the cells were read, so a root without the word is that of a whole lane.
+    """
     found = parse_lane(lane.run)
-    return 0 if found is None else await LaneCounts(store, clock).in_force(lane.tenant, found[0]) or 0
+    table = None if found is None else await LaneCounts(store, clock).table(lane.tenant, found[0])
+    if found is None or table is None:
+        return {"lanes": "0"}
+    first, lanes = table.stretch(found[1])
+    details = {"lanes": str(lanes)}
+    if first:
+        details["first"] = str(first)
+    if any(run.split is not None for run in await store.get([lane])):
+        details[PARTIAL] = "yes"
+    return details
 
 
 async def path_nodes(
@@ -111,13 +124,13 @@ async def _records(store: p.Store, lane: p.Key, leaf: Mapping[bytes, bytes]) -> 
     return {entry.key: records[entry.record_hash] for entry in entries.values()}
 
 
-def _noted(row: p.RootRow, lanes: int) -> p.Note:
+def _noted(row: p.RootRow, stretch: Mapping[str, str]) -> p.Note:
     details = {
         "version": str(row.version),
         "head": row.head.hex(),
         "root": row.root.hex(),
         "cells": str(row.cells),
-        "lanes": str(lanes),
+        **stretch,
     }
     record = Operated(row.at, ROOT, ENGINE, row.lane, details=details)
     return msgspec.structs.replace(note(row.tenant, row.lane, record), id=f"{ROOT}:{row.lane}:{row.version}")

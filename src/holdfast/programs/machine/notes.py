@@ -36,7 +36,8 @@ class IntentNote(msgspec.Struct, frozen=True, gc=False):
 class TurnNote(msgspec.Struct, frozen=True, gc=False):
     """What a turn did. ``failures`` are the events that parked their cells, by number within the turn, with the reason
     and the key: a replay takes them from here and does not decide again. ``due`` are the cells whose timers had come.
-    ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key."""
+    ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key. ``moved`` are
+    the cells that were handed over, and ``more`` is whether there are others to hand over."""
 
     cells: tuple[CellNote, ...]
     intents: tuple[IntentNote, ...]
@@ -45,6 +46,8 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     due: tuple[bytes, ...] = ()
     sent: tuple[tuple[bytes, str], ...] = ()
     annotations: tuple[tuple[bytes, bytes], ...] = ()
+    moved: tuple[bytes, ...] = ()
+    more: bool = False
 
     def write(self) -> Payload:
         """The note as the journal has it."""
@@ -52,13 +55,15 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
         intents = [[each.key, each.effect, each.sequence] for each in self.intents]
         failures = [list(each) for each in self.failures]
         told = [list(each) for each in self.sent], [list(each) for each in self.annotations]
-        return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told]))
+        split = [list(self.moved), self.more] if self.moved or self.more else []
+        return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told, *split]))
 
 
 def read_note(payload: Payload) -> TurnNote:
     """The note in a journal. Raises StoreCorrupt."""
     try:
-        cells, intents, emitted, failures, due, sent, annotations = cbor2.loads(payload.data)
+        cells, intents, emitted, failures, due, sent, annotations, *split = cbor2.loads(payload.data)
+        moved, more = split or ((), False)
         return TurnNote(
             tuple(CellNote(*each) for each in cells),
             tuple(IntentNote(*each) for each in intents),
@@ -67,6 +72,8 @@ def read_note(payload: Payload) -> TurnNote:
             tuple(due),
             tuple((key, schema) for key, schema in sent),
             tuple((key, data) for key, data in annotations),
+            tuple(moved),
+            more,
         )
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error

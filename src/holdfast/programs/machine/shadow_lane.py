@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from holdfast.cells.cell import CellIntent, CellRecord
+from holdfast.cells.cell import CellIntent, CellRecord, intents_in_order
 from holdfast.journal import events as e
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
@@ -100,7 +100,7 @@ class ShadowLane(LaneProgram):
         scribe = self._running()
         if scribe.upcoming() is not None:  # beyond the journal there is nothing
             self._repeat(scribe)
-        self._settled.clear()
+        self._intents.end_turn()
         return OPEN
 
     def _repeat(self, scribe: Scribe) -> None:
@@ -130,12 +130,13 @@ class ShadowLane(LaneProgram):
                 self._close(key, each.promise)
         machine = self.machine
         where = TurnContext(heard.now_at, heard.seed, version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._shadows, where, self._board, str(heard.run), set())
+        turn = CellTurn(machine, self._shadows, where, self._board, heard.run, set())
         turn.handle(arrived)
         for _, reason, _ in turn.failures:
             _count(self._tallies.failures, reason)
         self._tallies.emitted += len(turn.emitted) + len(turn.dead)
         self._shadows.update(turn.changed)
+        self._shadows.update(dict.fromkeys(note.moved))  # its heir shadows it from there on
         for call in turn.calls:
             self._ask(call)
 
@@ -158,7 +159,7 @@ class ShadowLane(LaneProgram):
         record = self._shadows.get(key)
         if record is not None and call.awaited:
             opened = CellIntent(position, effect, call.effect.sequence, call.effect.issuer)
-            intents = sorted((*record.intents, opened))
+            intents = intents_in_order((*record.intents, opened))
             self._shadows[key] = msgspec.structs.replace(record, intents=tuple(intents))
 
 

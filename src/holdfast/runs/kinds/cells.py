@@ -13,7 +13,7 @@ from holdfast.journal.events import InvokeScheduled
 from holdfast.kernel.requests import Carry
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Shown
 from holdfast.runs.lanes import LaneMessage, lane_start
-from holdfast.store.protocol import CellChange, DeadLetter, PutCells
+from holdfast.store.protocol import CellChange, DeadLetter, MarkSplit, PutCells
 
 CELLS: Final = "cells"
 
@@ -21,13 +21,15 @@ CELLS: Final = "cells"
 class Freight(msgspec.Struct, frozen=True, gc=False):
     """What the commit of a lane's turn carries along: its changed cells, and what they emit.
 
-    The lanes that hear it are begun in the same commit, where they are not there yet: else it could be lost.
+    The lanes that hear it are begun in the same commit, where they are not there yet: else it could be lost. With
+    ``opens`` the lane has handled all that it inherited.
     """
 
     machine: str
     cells: tuple[CellChange, ...]
     emitted: tuple[LaneMessage, ...] = ()
     dead: tuple[DeadLetter, ...] = ()
+    opens: bool = False
 
 
 class CellsKind(Kind):
@@ -41,10 +43,11 @@ class CellsKind(Kind):
             raise EngineError(f"a lane carries {freight!r:.60}")
         tenant = run.key.tenant
         written = PutCells(run.key, freight.machine, run.version, freight.cells, freight.dead)
-        lanes = dict.fromkeys((each.machine, each.lane) for each in freight.emitted)
+        lanes = dict.fromkeys((each.machine, each.lane) for each in freight.emitted if each.place is not None)
         births = [Errand(lane_start(tenant, machine, index, now)) for machine, index in lanes]
         letters = [Errand(each.deliver(tenant, now)) for each in freight.emitted]
-        return [Errand(written), *births, *letters]
+        marks = [Errand(MarkSplit(run.key, None))] if freight.opens else []
+        return [Errand(written), *marks, *births, *letters]
 
     def show(self, event: InvokeScheduled) -> Shown:
         cells, intents, _, failures, *_ = cbor2.loads(event.input.data)

@@ -71,6 +71,13 @@ class ReleaseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reason: Reason = ""
 
 
+class SplitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Into how many lanes a machine's cells are divided: a multiple of the present number."""
+
+    lanes: Annotated[int, msgspec.Meta(ge=2)]
+    reason: Reason = ""
+
+
 class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An event for machines. Sent again with its `id` it is taken in once."""
 
@@ -205,15 +212,21 @@ async def follow_cell(call: RouteCall[TailQuery, None]) -> Events:
 
 async def _stream(call: RouteCall[Any, Any], cell: CellHandle[Any], place: CellFollower) -> AsyncGenerator[bytes, None]:
     yield BEGIN
-    async with call.watcher.run(cell.lane_key) as subscription:
+    async with call.watcher.run(await cell.present_lane()) as subscription:
         async for row in changes(call, subscription):
             if row is None:
-                yield PING
-                continue
+                yield PING  # the cell may have gone to another lane since, which nobody watches here
             items = await cell.read_on(place)
             for number, item in enumerate(items, 1):
                 # Only the last of them has an id: a stream that is lost goes on behind whole turns.
                 yield event("item", _item(item), str(place.at) if number == len(items) else None)
+
+
+async def split_machine(call: RouteCall[Nothing, SplitBody]) -> MachineInfo:
+    body = call.body
+    return await call.client.machines.split(
+        call.path["machine"], body.lanes, tenant=call.tenant, by=call.by, reason=body.reason
+    )
 
 
 async def list_dead_letters(call: RouteCall[PageQuery, None]) -> Page[DeadLetterInfo]:
@@ -248,6 +261,15 @@ ROUTES = (
         body=EventBody,
         answer=SentEvent,
         status=201,
+    ),
+    Route(
+        method="POST",
+        path="/v1/machines/{machine}/split",
+        operation="machines.split",
+        words="Divide a machine's cells among more lanes, while events come. Workers hand the cells over.",
+        handler=split_machine,
+        body=SplitBody,
+        answer=MachineInfo,
     ),
     Route(
         method="GET",

@@ -8,7 +8,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.changes import known_answer
+from holdfast.store.judgements import known_answer
 from holdfast.store.memory import gate_changes, operations
 from holdfast.store.memory.admission import has_caps
 from holdfast.store.memory.cells import put_cells
@@ -23,7 +23,7 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.Start():
             return _start(tables, change)
         case p.Deliver(key=key, message=message):
-            answer = _deliver(tables, key, message)
+            answer = _deliver(tables, key, message, change.place)
             if change.unpauses and isinstance(answer, p.Delivered):
                 operations.set_pause(tables, p.Unpause(key, message.at))
             return answer
@@ -49,6 +49,10 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return put_cells(tables, change)
         case p.Tally():
             return operations.tally(tables, change)
+        case p.MarkSplit():
+            if (run := tables.runs.get(change.key)) is not None:
+                tables.put(replace(run, split=change.split))
+            return p.Marked()
         case p.SetReference():
             return gate_changes.set_reference(tables, change)
         case p.Renew():
@@ -280,16 +284,18 @@ def _finish_work(tables: Tables, change: p.FinishWork) -> p.Answer:
     return _deliver(tables, change.key, change.message)
 
 
-def _deliver(tables: Tables, key: p.Key, message: p.Message) -> p.Answer:
-    if message.id is not None and message.id in tables.deliveries.get(key, ()):
+def _deliver(tables: Tables, addressed: p.Key, message: p.Message, place: int | None = None) -> p.Answer:
+    if message.id is not None and message.id in tables.deliveries.get(addressed, ()):
         return p.Repeated()
-    run = tables.runs.get(key)
+    key, run = addressed, tables.runs.get(addressed)
+    while run is not None and (heir := p.heir_of(key, run.split, place)) is not None:
+        key, run = heir, tables.runs.get(heir)
     if run is None:
         return p.Unknown()
     if run.ended_at is not None:
         return p.Gone()
     if message.id is not None:
-        tables.deliveries.setdefault(key, {})[message.id] = message.at
+        tables.deliveries.setdefault(addressed, {})[message.id] = message.at
     ready_at = run.ready_at
     if run.owner is None and ready_at is None:
         ready_at = message.at
@@ -297,7 +303,7 @@ def _deliver(tables: Tables, key: p.Key, message: p.Message) -> p.Answer:
     cancelling = run.cancelling or message.kind == p.CANCEL
     tables.put(replace(run, arrived=position, ready_at=ready_at, cancelling=cancelling))
     tables.inbox.setdefault(key, {})[position] = replace(message, id=None)
-    return p.Delivered(position)
+    return p.Delivered(position, None if key == addressed else key.run)
 
 
 def _drop_messages(tables: Tables, key: p.Key, consumed: int) -> None:

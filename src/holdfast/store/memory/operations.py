@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.store.caps import CAP, CAP_SET, WRITE_CAP
-from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
+from holdfast.store.judgements import published_before
 from holdfast.store.memory.cell_roots import put_root
 from holdfast.store.memory.tables import Tables
 
@@ -41,7 +41,7 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
         elif isinstance(each, p.Publish):
             tables.code.setdefault((each.tenant, each.code.digest), each.code)
             tables.definitions[each.row[:3]] = each.row
-        elif isinstance(each, p.Deliver | p.Renew):
+        elif isinstance(each, p.Deliver | p.Renew | p.MarkSplit):
             apply(tables, each)
     apply(tables, change.note)
     return p.OperatedOn()

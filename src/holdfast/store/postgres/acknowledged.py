@@ -87,8 +87,8 @@ def _trace(change: p.Change, answer: p.Answer) -> tuple[str, tuple[Any, ...]] | 
     match change, answer:
         case p.Advance(segment=p.Segment() as segment), p.Advanced():
             return "lacking_segments", _segment(change.key, change.generation, segment)
-        case p.Deliver(), p.Delivered(position=position):
-            return "lacking_messages", (*change.key, position)
+        case p.Deliver(), p.Delivered(position=position, heir=heir):
+            return "lacking_messages", (change.key.tenant, heir or change.key.run, position)
         case p.PutTask(task=task), p.Tasked():
             return "lacking_tasks", (task.tenant, task.id, task.version)
     return None

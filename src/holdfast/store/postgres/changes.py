@@ -13,8 +13,8 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.changes import known_answer
-from holdfast.store.postgres import checkpoints, code, gate_changes, operations
+from holdfast.store.judgements import known_answer
+from holdfast.store.postgres import checkpoints, code, deliveries, gate_changes, operations
 from holdfast.store.postgres.cells import put_cells
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
@@ -307,23 +307,6 @@ def _segment_row(key: p.Key, generation: int, segment: p.Segment) -> tuple[Any, 
 # -- messages and work ---------------------------------------------------------------------------------------------
 
 
-async def _deliver(writer: Writer, changes: Sequence[p.Deliver | p.FinishWork]) -> list[p.Answer]:
-    rows = [
-        (*change.key, change.message.kind, change.message.body, change.message.at, change.message.id)
-        for change in changes
-    ]
-    answers: list[p.Answer] = [p.Unknown() for _ in changes]
-    for ordinal, gone, position, _ in await writer.fetch_hinting("deliver", rows, width=6):
-        if gone:
-            answers[ordinal - 1] = p.Gone()
-        else:
-            answers[ordinal - 1] = p.Repeated() if position is None else p.Delivered(position)
-    for change, answer in zip(changes, answers, strict=True):
-        if isinstance(change, p.Deliver) and change.unpauses and isinstance(answer, p.Delivered):
-            await writer.fetch_hint("unpause", *change.key, change.message.at)
-    return answers
-
-
 async def _enqueue(writer: Writer, changes: Sequence[p.Enqueue]) -> list[p.Answer]:
     works = [change.work for change in changes]
     works.sort(key=lambda work: (work.key, work.position))
@@ -366,13 +349,14 @@ async def _operate(writer: Writer, changes: Sequence[p.Operate], places: Sequenc
 
 _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]] = {
     p.Renew: _renew,
-    p.Deliver: _deliver,
+    p.Deliver: deliveries.deliver,
     p.Enqueue: _enqueue,
     p.Withdraw: _withdraw,
     p.Beat: _beat,
     p.KeepCode: code.keep,
     p.PutCells: put_cells,
     p.SetReference: gate_changes.set_references,
+    p.MarkSplit: operations.mark_split,
     p.Tally: operations.tally,
 }
 

@@ -31,7 +31,9 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             yield "runs", *change.key
             for each in change.attached:
                 yield from rows_of(each)
-        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat() | p.SetReference() | p.PutCells():
+        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat():
+            yield "runs", *change.key
+        case p.SetReference() | p.PutCells() | p.MarkSplit():
             yield "runs", *change.key
         case p.Enqueue(work=work):
             yield "runs", *work.key
@@ -153,7 +155,7 @@ def is_plain(change: p.Change) -> bool:
             return not change.attached and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
-        case p.Operate() | p.SetReference() | p.Tally() | p.PutCells():
+        case p.Operate() | p.SetReference() | p.Tally() | p.PutCells() | p.MarkSplit():
             return False
         case _:
             return True

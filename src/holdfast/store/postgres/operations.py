@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from holdfast.store import protocol as p
-from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
+from holdfast.store.judgements import published_before
 from holdfast.store.postgres import code
 from holdfast.store.postgres.cell_roots import last_root, put_root
 from holdfast.store.postgres.writer import Place, Writer
@@ -63,7 +63,7 @@ async def _refusals(writer: Writer, changes: Sequence[p.Operate]) -> list[p.Answ
     """
     acts = [act for change in changes for act in change.changes]
     # The lane of a dead letter is locked for it, too: of two that drop it one comes first, and the other sees that.
-    keyed = p.Deliver | p.Pause | p.Unpause | p.Renew | p.DropDead
+    keyed = p.Deliver | p.Pause | p.Unpause | p.Renew | p.DropDead | p.MarkSplit
     keys = sorted({act.key for act in acts if isinstance(act, keyed)})
     if keys:
         await writer.fetch_columns("lock_runs", keys, width=2)
@@ -130,6 +130,12 @@ async def _is_delivered(writer: Writer, change: p.Deliver) -> bool:
     return bool(await writer.fetch("is_delivered", *change.key, change.message.id))
 
 
+async def mark_split(writer: Writer, changes: Sequence[p.MarkSplit]) -> list[p.Answer]:
+    """Set the marks of runs. They are locked."""
+    await writer.fetch_columns("mark_split", [(*change.key, change.split) for change in changes], width=3)
+    return [p.Marked() for _ in changes]
+
+
 async def tally(writer: Writer, changes: Sequence[p.Tally]) -> list[p.Answer]:
     """Raise the versions of items, each as often as it is named. They are locked."""
     counts = Counter(change.key for change in changes)
@@ -149,6 +155,9 @@ async def _make_rows(writer: Writer, changes: Sequence[p.Operate]) -> None:
         await writer.fetch_columns("put_item", map(item_columns, items), width=8)
     if dropped := sorted(act.key for act in acts if isinstance(act, p.DropItem)):
         await writer.fetch_columns("drop_items", dropped, width=3)
+    marked = sorted((*act.key, act.split) for act in acts if isinstance(act, p.MarkSplit))
+    if marked:
+        await writer.fetch_columns("mark_split", marked, width=3)
     for act in acts:
         if isinstance(act, p.Pause):
             await writer.fetch("pause", *act.key, act.reason, act.at)

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,7 @@ from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.primary_monitor import PrimaryMonitor
 from holdfast.store.postgres.schema import Surroundings, prepare
 from holdfast.store.postgres.sql import SQL
+from holdfast.store.values import Key
 
 POOL_SIZE: Final = 6
 TRIES: Final = 5
@@ -41,6 +42,7 @@ class Sessions:
         self._presence: PresenceSession | None = None
         self._monitor: PrimaryMonitor | None = None
         self._acknowledged = Acknowledged(url)
+        self._marks: Mapping[Key, str] = {}  # of runs that were split
         self._around = Surroundings("")
         self._trouble_at = float("-inf")
 
@@ -65,6 +67,7 @@ class Sessions:
     def _drop(self) -> None:
         """End every session of this handle at once. Operations under way are tried again on new ones."""
         self._trouble_at = time.monotonic()
+        self._marks = {}
         if self._pool is not None:
             self._pool.drop()
         if self._presence is not None:

@@ -183,30 +183,37 @@ RETURNING runs.tenant, runs.id, runs.generation;
 -- name: deliver
 -- Messages take the next positions of their inbox in the given order. The holder of a leased run gets them with its next
 -- advance or hint; a run without a lease becomes ready. Answers every message whose run exists. A run that is asked to cancel
--- is shown so from then on.
+-- is shown so from then on. Where a message goes to a place of a run that was split, nothing is delivered, and it is answered
+-- with the run's mark: all are given again, that one for the heir. Its id is noted for the run that it is addressed to.
 WITH given AS (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
-    WITH ORDINALITY AS given (tenant, run, kind, body, at, message, ordinal)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::bigint[], $8::text[])
+    WITH ORDINALITY AS given (tenant, run, kind, body, at, message, place, addressed, ordinal)
 ), locked AS (
-    SELECT runs.tenant, runs.id AS run, runs.ended_at IS NOT NULL AS gone FROM runs
+    SELECT runs.tenant, runs.id AS run, runs.ended_at IS NOT NULL AS gone, nullif(runs.split, 'inherits') AS split FROM runs
     WHERE (runs.tenant, runs.id) IN (SELECT tenant, run FROM given)
     ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE
+), judged AS (
+    SELECT *, bool_or(split IS NOT NULL) OVER () AS waits
+    FROM (
+        SELECT given.*, locked.gone, CASE WHEN given.place IS NOT NULL THEN locked.split END AS split
+        FROM given JOIN locked USING (tenant, run)
+    ) AS found
 ), noted AS (
     INSERT INTO deliveries (tenant, run, message, at)
-    SELECT tenant, run, message, min(at) FROM given JOIN locked USING (tenant, run)
-    WHERE message IS NOT NULL AND NOT gone GROUP BY tenant, run, message
+    SELECT tenant, addressed, message, min(at) FROM judged
+    WHERE message IS NOT NULL AND NOT gone AND NOT waits GROUP BY tenant, addressed, message
     ON CONFLICT DO NOTHING
-    RETURNING tenant, run, message
+    RETURNING tenant, run AS addressed, message
 ), placed AS (
-    SELECT *, CASE WHEN fresh THEN row_number() OVER (PARTITION BY tenant, run, fresh ORDER BY ordinal) END AS place
+    SELECT *, CASE WHEN fresh THEN row_number() OVER (PARTITION BY tenant, run, fresh ORDER BY ordinal) END AS number
     FROM (
-        SELECT given.*, locked.gone, NOT locked.gone AND (
-            given.message IS NULL
+        SELECT judged.*, NOT judged.gone AND NOT judged.waits AND (
+            judged.message IS NULL
             OR noted.message IS NOT NULL AND 1 = row_number() OVER (
-                PARTITION BY given.tenant, given.run, given.message ORDER BY given.ordinal
+                PARTITION BY judged.tenant, judged.addressed, judged.message ORDER BY judged.ordinal
             )
         ) AS fresh
-        FROM given JOIN locked USING (tenant, run) LEFT JOIN noted USING (tenant, run, message)
+        FROM judged LEFT JOIN noted USING (tenant, addressed, message)
     ) AS judged
 ), arrived AS (
     UPDATE runs
@@ -222,10 +229,15 @@ WITH given AS (
     RETURNING runs.tenant, runs.id AS run, runs.arrived - more.count AS before
 ), added AS (
     INSERT INTO inbox (tenant, run, position, kind, body, at)
-    SELECT tenant, run, before + place, kind, body, at FROM placed JOIN arrived USING (tenant, run) WHERE fresh
+    SELECT tenant, run, before + number, kind, body, at FROM placed JOIN arrived USING (tenant, run) WHERE fresh
 )
-SELECT ordinal, gone, before + place AS position, (SELECT pg_notify($7, $8) WHERE $8::text IS NOT NULL)
+SELECT ordinal, gone, before + number AS position, split, (SELECT pg_notify($9, $10) WHERE $10::text IS NOT NULL)
 FROM placed LEFT JOIN arrived USING (tenant, run);
+
+-- name: mark_split
+UPDATE runs SET split = given.split
+FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, id, split)
+WHERE runs.tenant = given.tenant AND runs.id = given.id;
 
 -- name: enqueue
 -- Offering the same attempt again changes nothing, even when it is done; a later attempt replaces it.

@@ -23,6 +23,7 @@ from holdfast.store.postgres.admission import claim_within, limits_in
 from holdfast.store.postgres.cells import PostgresCells
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
+from holdfast.store.postgres.deliveries import heirs_of
 from holdfast.store.postgres.layers import Touched, rows_of
 from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.run_list import run_list
@@ -52,18 +53,24 @@ class PostgresStore(PostgresCells):
 
     async def _commit_plain(self, batch: Sequence[p.Change], hinting: bool) -> tuple[list[p.Answer], Lineage | None]:
         async with self._connection() as connection:
-            writer = Writer(connection, *self._hint())
+            writer = Writer(connection, *self._hint(), self._marks)
             writer.hinting = hinting
-            return await apply(writer, batch), connection.lineage
+            answers, lineage = await apply(writer, batch), connection.lineage
+        self._marks = writer.marks
+        return answers, lineage
 
     async def _commit_mixed(self, batch: Sequence[p.Change], hinting: bool) -> tuple[list[p.Answer], Lineage | None]:
         async with self._transaction() as connection:
-            writer = Writer(connection, *self._hint())
-            await _lock(writer, {row for change in batch for row in rows_of(change)})
+            writer = Writer(connection, *self._hint(), self._marks)
+            touched = {row for change in batch for row in rows_of(change)}
+            touched.update(("runs", *key) for key in heirs_of(batch, self._marks))
+            await _lock(writer, touched)
             answers = await apply(writer, batch)
             if hinting:
                 await writer.hint()
-            return answers, connection.lineage
+            lineage = connection.lineage
+        self._marks = writer.marks
+        return answers, lineage
 
     # -- leases --------------------------------------------------------------------------------------------------
 

@@ -19,10 +19,13 @@ SET_SIZE: Final = 256
 class Writer:
     """One connection's statements, and the hint that goes out with the first one that can carry it.
 
-    ``noted`` are the entries of the audit that are attached to the changes made so far, each with its place.
+    ``noted`` are the entries of the audit that are attached to the changes made so far, each with its place. ``marks``
+    are those of runs that were split, as far as they are known. The store keeps them once they are committed: such a
+    run is never whole again.
     """
 
-    def __init__(self, connection: Any, channel: str, instance: str) -> None:
+    def __init__(self, connection: Any, channel: str, instance: str, marks: Mapping[p.Key, str]) -> None:
+        self.marks = marks
         self._connection = connection
         self._channel = channel
         self._instance = instance

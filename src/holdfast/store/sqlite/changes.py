@@ -9,7 +9,7 @@ from typing import assert_never
 import msgspec
 
 from holdfast.store import protocol as p
-from holdfast.store.changes import known_answer
+from holdfast.store.judgements import known_answer
 from holdfast.store.sqlite import gate_changes, operations
 from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
@@ -34,9 +34,9 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
         case p.Start():
             return _start(cursor, change)
         case p.Deliver():
-            return (
-                _deliver_unpausing(cursor, change) if change.unpauses else _deliver(cursor, change.key, change.message)
-            )
+            if change.unpauses:
+                return _deliver_unpausing(cursor, change)
+            return _deliver(cursor, change.key, change.message, change.place)
         case p.Enqueue(work=work):
             cursor.execute(
                 SQL["enqueue"],
@@ -69,7 +69,7 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Kept()
         case p.PutCells():
             return put_cells(cursor, change)
-        case p.Tally() | p.SetReference():
+        case p.Tally() | p.SetReference() | p.MarkSplit():
             return _small(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
@@ -81,9 +81,12 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             assert_never(never)
 
 
-def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference) -> p.Answer:
+def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference | p.MarkSplit) -> p.Answer:
     if isinstance(change, p.Tally):
         return operations.tally(cursor, change)
+    if isinstance(change, p.MarkSplit):
+        cursor.execute(SQL["mark_split"], (*change.key, change.split))
+        return p.Marked()
     return gate_changes.set_reference(cursor, change)
 
 
@@ -314,26 +317,37 @@ def _withdraw(cursor: sqlite3.Cursor, change: p.Withdraw) -> p.Answer:
 
 
 def _deliver_unpausing(cursor: sqlite3.Cursor, change: p.Deliver) -> p.Answer:
-    answer = _deliver(cursor, change.key, change.message)
+    answer = _deliver(cursor, change.key, change.message, change.place)
     if isinstance(answer, p.Delivered):
         operations.set_pause(cursor, p.Unpause(change.key, change.message.at))
     return answer
 
 
-def _deliver(cursor: sqlite3.Cursor, key: p.Key, message: p.Message) -> p.Answer:
+def _deliver(cursor: sqlite3.Cursor, addressed: p.Key, message: p.Message, place: int | None = None) -> p.Answer:
     if message.id is not None:
-        cursor.execute(SQL["note_delivery"], (*key, message.id, message.at))
+        cursor.execute(SQL["note_delivery"], (*addressed, message.id, message.at))
         if cursor.rowcount != 1:
             return p.Repeated()
-    found = cursor.execute(SQL["arrive"], (*key, message.at)).fetchone()
+    key, found = _arrive(cursor, addressed, message.at, place)
     if found is None:
         if message.id is not None:
-            cursor.execute(SQL["unnote_delivery"], (*key, message.id))
+            cursor.execute(SQL["unnote_delivery"], (*addressed, message.id))
         return p.Unknown() if cursor.execute(SQL["exists"], key).fetchone() is None else p.Gone()
     cursor.execute(SQL["add_message"], (*key, found[0], message.kind, message.body, message.at))
     if message.kind == p.CANCEL:
         cursor.execute(SQL["mark_cancelling"], key)
-    return p.Delivered(found[0])
+    return p.Delivered(found[0], None if key == addressed else key.run)
+
+
+def _arrive(cursor: sqlite3.Cursor, key: p.Key, at: int, place: int | None) -> tuple[p.Key, tuple[int] | None]:
+    """The run that gets a message, and the message's position in its inbox; None where it takes none."""
+    while (found := cursor.execute(SQL["arrive"], (*key, at, place)).fetchone()) is None:
+        row = cursor.execute(SQL["split_of"], key).fetchone()
+        heir = None if row is None else p.heir_of(key, row[0], place)
+        if heir is None:
+            break
+        key = heir
+    return key, found
 
 
 def _add_segment(cursor: sqlite3.Cursor, key: p.Key, generation: int, segment: p.Segment) -> None:

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Callable
 
 from holdfast.store import protocol as p
-from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
+from holdfast.store.judgements import published_before
 from holdfast.store.sql_rows import item_columns
 from holdfast.store.sqlite.cell_roots import last_root, put_root
 from holdfast.store.sqlite.sql import SQL
@@ -40,7 +40,7 @@ def operate(cursor: sqlite3.Cursor, change: p.Operate, apply: Apply) -> p.Answer
         elif isinstance(each, p.Publish):
             keep_code(cursor, each.tenant, each.code)
             cursor.execute(SQL["publish"], each.row)
-        elif isinstance(each, p.Deliver | p.Renew):
+        elif isinstance(each, p.Deliver | p.Renew | p.MarkSplit):
             apply(cursor, each)
     apply(cursor, change.note)
     return p.OperatedOn()

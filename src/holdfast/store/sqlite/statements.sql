@@ -96,8 +96,14 @@ RETURNING generation;
 -- The holder of a leased run gets the message with its next advance or hint; a run without a lease becomes ready.
 UPDATE runs
 SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(ready_at, ?3) END
-WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
+WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL AND (?4 IS NULL OR split IS NULL OR split = 'inherits')
 RETURNING arrived;
+
+-- name: split_of
+SELECT split FROM runs WHERE tenant = ? AND id = ?;
+
+-- name: mark_split
+UPDATE runs SET split = ?3 WHERE tenant = ?1 AND id = ?2;
 
 -- name: mark_cancelling
 -- A run that is asked to cancel is shown so from then on. By itself: what is always set with an arrival is no index's.

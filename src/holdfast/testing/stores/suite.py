@@ -32,6 +32,7 @@ from holdfast.testing.stores.queries import Queries
 from holdfast.testing.stores.reads import Reads
 from holdfast.testing.stores.references import References
 from holdfast.testing.stores.retention import Retention
+from holdfast.testing.stores.splits import SplitTopic
 from holdfast.testing.stores.templates import TemplateTopic
 from holdfast.testing.stores.timers import Timers
 from holdfast.testing.stores.work import QueuedWork
@@ -52,6 +53,7 @@ class StoreSuite(
     ItemTopic,
     TemplateTopic,
     CellTopic,
+    SplitTopic,
     Inbox,
     Pauses,
     Operations,

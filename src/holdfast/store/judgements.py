@@ -1,0 +1,44 @@
+"""What all stores judge alike: whether a definition can be published, and what a repeated change is answered."""
+
+from __future__ import annotations
+
+from holdfast.store.cells import PutCells
+from holdfast.store.changes import (
+    Answer,
+    Attachable,
+    CodeMisfit,
+    Enqueue,
+    Enqueued,
+    Kept,
+    Publish,
+    Repeated,
+    VersionTaken,
+)
+from holdfast.store.governance import Note, Noted
+from holdfast.store.values import DefinitionRow, Deliver, Message
+
+
+def published_before(change: Publish, present: DefinitionRow | None) -> Answer | None:
+    """Why a definition cannot be published, given what its name and version mean now; None where it can be."""
+    if not change.code.fits:
+        return CodeMisfit()
+    if present is None:
+        return None
+    return Kept() if present.digest == change.code.digest else VersionTaken(present.digest)
+
+
+def known_answer(change: Attachable) -> Answer | None:
+    """The answer to an attached change whose carrier was applied before, where a repetition could not be recognised:
+    the work may be done, a message without an id consumed, and most entries of the audit have no id. None for others,
+    which are applied again."""
+    match change:
+        case Enqueue():
+            return Enqueued()
+        case Deliver(message=Message(id=None)):
+            return Repeated()
+        case Note():
+            return Noted()
+        case PutCells():
+            return Kept()
+        case _:
+            return None
