@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.programs.machine import cell_turn
 from holdfast.programs.machine.cell_turn import CellTurn, ReceiptArrived
 from tests.simulation.machined import simulate_machines
 from tests.simulation.world import Violation
@@ -46,13 +45,13 @@ def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: py
 
     monkeypatch.setattr(CellTurn, "_hold", forgetful)
     with pytest.raises(Violation, match="M3"):
-        simulate_machines(2)
+        simulate_machines(11)
 
 
 def test_a_receipt_that_reaches_the_next_cell_of_its_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """M6: what an earlier cell of the key asked for is not for the next one."""
 
-    def first_open(record: Any, occurrence: Any) -> bool:
+    def first_open(_: CellTurn, record: Any, occurrence: Any) -> bool:
         return not isinstance(occurrence, ReceiptArrived) or bool(record.intents)
 
     receipt = CellTurn._receipt
@@ -61,7 +60,7 @@ def test_a_receipt_that_reaches_the_next_cell_of_its_key_is_found(monkeypatch: p
         first = replace(record.intents[0], position=occurrence.promise.path[-1])
         return receipt(self, replace(record, intents=(first, *record.intents[1:])), occurrence)
 
-    monkeypatch.setattr(cell_turn, "_is_open", first_open)
+    monkeypatch.setattr(CellTurn, "_is_open", first_open)
     monkeypatch.setattr(CellTurn, "_receipt", misled)
     with pytest.raises(Violation, match=r"M6|parked KeyError"):
         simulate_machines(4)
