@@ -303,7 +303,7 @@ CREATE INDEX runs_under_way ON runs (tenant, workflow);
 DROP TABLE items;
 DROP INDEX runs_of_templates;
 DROP TABLE definitions;
-ALTER TABLE runs DROP COLUMN reference;  -- and its index
+ALTER TABLE runs DROP COLUMN reference, DROP COLUMN split;  -- and its index
 ALTER TABLE tasks DROP COLUMN reference;
 DROP TABLE code;
 ALTER TABLE runs DROP COLUMN program_kind, DROP COLUMN code_digest;  -- and its index

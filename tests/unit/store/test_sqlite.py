@@ -234,6 +234,7 @@ DROP TABLE items;
 DROP INDEX runs_of_templates;
 DROP TABLE definitions;
 DROP INDEX runs_by_reference;
+ALTER TABLE runs DROP COLUMN split;
 ALTER TABLE runs DROP COLUMN reference;
 DROP INDEX tasks_by_reference;
 ALTER TABLE tasks DROP COLUMN reference;

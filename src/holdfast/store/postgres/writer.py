@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from holdfast.store import protocol as p
@@ -16,6 +17,9 @@ SET_SIZE: Final = 256
 """The most rows of one statement. More are no faster, and the joins between parameters and tables become slow."""
 
 
+NO_MARKS: Final[Mapping[p.Key, str]] = MappingProxyType({})
+
+
 class Writer:
     """One connection's statements, and the hint that goes out with the first one that can carry it.
 
@@ -24,7 +28,7 @@ class Writer:
     run is never whole again.
     """
 
-    def __init__(self, connection: Any, channel: str, instance: str, marks: Mapping[p.Key, str]) -> None:
+    def __init__(self, connection: Any, channel: str, instance: str, marks: Mapping[p.Key, str] = NO_MARKS) -> None:
         self.marks = marks
         self._connection = connection
         self._channel = channel
