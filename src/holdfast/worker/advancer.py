@@ -281,9 +281,7 @@ class Advancer:
                 self._runs.relinquish(held)
                 work.give_up()
             return
-        if (segment := work.change.segment) is not None:
-            held.version, held.head = segment.first + segment.count, segment.head
-        held.consumed = work.change.consumed
+        held.reach(work.change)
         if work.is_gated:
             self._roles.wake_sealer()
         if answer.pause is not None or was_paused:  # without one, it was resumed before it could be handed back

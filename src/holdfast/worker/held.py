@@ -15,7 +15,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.runs.lanes import CellOrigin
-from holdfast.store.protocol import MACHINE, Governed, Key, Received, Renewal, Run
+from holdfast.store.protocol import MACHINE, Advance, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.steps.performance import Performance
 
@@ -221,6 +221,12 @@ class Held:
             if recorded is not None:
                 confirm(call, recorded)
             calls.move(call, "news")
+
+    def reach(self, change: Advance) -> None:
+        """Stand where a turn that is durable has led."""
+        if (segment := change.segment) is not None:
+            self.version, self.head = segment.first + segment.count, segment.head
+        self.consumed = change.consumed
 
     def silence(self) -> None:
         """Forget the alarm."""
