@@ -46,8 +46,10 @@ def _write(check: LaneCheck, as_json: bool) -> None:
     if as_json:
         output.emit({**msgspec.to_builtins(check), "good": check.good})
         return
+    where = f"lane {check.lane} of machine {check.machine}, tenant {check.tenant}"
+    if check.by_other_code:
+        output.say(f"  {where}: turns ran by other code, so its cells were compared with the journal's hashes")
     for problem in check.problems:
-        where = f"lane {check.lane} of machine {check.machine}, tenant {check.tenant}"
         output.say(output.TableCell("✗ ", "red"), f"{where}: {problem}")
 
 

@@ -13,13 +13,13 @@ import msgspec
 
 from holdfast.cells.cell import CellRecord, encode_cell, shown_key
 from holdfast.cells.nodes import name_of
-from holdfast.errors import HoldfastError, StoreCorrupt
+from holdfast.errors import AuthorError, HoldfastError, StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.checked_lane import check_lane
+from holdfast.programs.machine.checked_lane import check_lane, codes_of
 from holdfast.programs.machine.lane_counts import lanes_of
 from holdfast.programs.machine.lane_roots import read_cells
-from holdfast.programs.machine.notes import read_note
+from holdfast.programs.machine.notes import code_hash, read_note
 from holdfast.runs.journals import check_chain
 from holdfast.runs.kinds.cells import CELLS
 from holdfast.runs.lanes import parse_lane
@@ -34,7 +34,11 @@ _ROOTS: Final = 1000
 
 
 class LaneCheck(msgspec.Struct, frozen=True):
-    """What was found of a lane: how much was checked, and every difference in plain words."""
+    """What was found of a lane: how much was checked, and every difference in plain words.
+
+    ``by_other_code`` is set where turns of it ran by other code or another manifest, and what the handlers of now do is
+    something else: then the cells are compared with the journal's hashes of them.
+    """
 
     tenant: str
     machine: str
@@ -44,6 +48,7 @@ class LaneCheck(msgspec.Struct, frozen=True):
     cells: int = 0
     roots: int = 0
     problems: tuple[str, ...] = ()
+    by_other_code: bool = False
 
     @property
     def good(self) -> bool:
@@ -69,20 +74,31 @@ async def verify_lane(app: Holdfast, run: p.Run) -> LaneCheck:
     written = await app.store.unrooted(run.key, 0)
     if written is None:
         return found
+    board, by_other_code = app.machine_kind.board, False
     problems: list[str] = []
     entries: list[e.Entry] = []
     try:
         moment = msgspec.structs.replace(run, version=written.version, head=written.head)
         entries = [entry async for entry in check_chain(app.store, moment) if entry.sequence < moment.version]
-        cells = check_lane(PromiseId(run.root), entries, code, app.machine_kind.board, app.clock.now(), app.entropy)
+        cells = check_lane(PromiseId(run.root), entries, code, board, app.clock.now(), app.entropy)
         problems += _row_differences(dict(written.cells), cells)
     except HoldfastError as error:
-        problems.append(f"its journal is not what its handlers do: {error}")
+        others = codes_of(entries) - {code_hash(code.hash, board.manifest)}
+        by_other_code = isinstance(error, AuthorError) and bool(others)
+        if by_other_code:
+            problems += _noted_differences(dict(written.cells), entries)
+        else:
+            problems.append(f"its journal is not what its handlers do: {error}")
     kept = {row.version: row for row in roots}
     for version, noted in _noted_at(entries, kept):
         problems += await _root_differences(app.store, kept[version], noted)
     return msgspec.structs.replace(
-        found, events=len(entries), cells=len(written.cells), roots=len(roots), problems=tuple(problems)
+        found,
+        events=len(entries),
+        cells=len(written.cells),
+        roots=len(roots),
+        problems=tuple(problems),
+        by_other_code=by_other_code,
     )
 
 
@@ -97,6 +113,14 @@ def _row_differences(rows: Mapping[bytes, bytes], cells: Mapping[bytes, CellReco
         *_named(strange, "there is a row of a cell that its handlers do not make"),
         *_named(other, "the row is not the cell that its handlers make"),
     ]
+
+
+def _noted_differences(rows: Mapping[bytes, bytes], entries: Sequence[e.Entry]) -> list[str]:
+    """Where rows are not the cells that the journal notes, by their hashes."""
+    ((_, noted),) = _noted_at(entries, {len(entries): None}) or [(0, dict[bytes, bytes]())]
+    found = {key: name_of(record) for key, record in rows.items()}
+    wrong = [key for key in {*noted, *found} if noted.get(key) != found.get(key)]
+    return _named(wrong, "the row is not what the journal notes")
 
 
 def _named(keys: Sequence[bytes], what: str) -> list[str]:

@@ -71,6 +71,10 @@ class CheckedLane(LaneProgram):
         self._rang, self._due = False, None
         self._succession.end_turn()
 
+    def _changed_code(self) -> bytes | None:
+        """As it was recorded: other code may do the same."""
+        return self._note.code
+
     def _failure_of(self) -> Callable[[int], str | None]:
         return {number: reason for number, reason, _ in self._note.failures}.get
 
@@ -79,6 +83,19 @@ class CheckedLane(LaneProgram):
         event = scribe.upcoming()
         if isinstance(event, e.TimerScheduled):
             self._set_alarm(scribe, event.duration, event.fire_at)
+
+
+def codes_of(entries: Sequence[e.Entry]) -> set[bytes]:
+    """What the turns of a lane ran by, as its journal records it."""
+    return {note.code for note in _notes_of(entries) if note.code is not None}
+
+
+def _notes_of(entries: Sequence[e.Entry]) -> list[TurnNote]:
+    return [
+        read_note(entry.event.input)
+        for entry in entries
+        if isinstance(entry.event, e.InvokeScheduled) and entry.event.kind == CELLS
+    ]
 
 
 def check_lane(
@@ -90,11 +107,6 @@ def check_lane(
     entropy: Entropy,
 ) -> dict[bytes, CellRecord]:
     """The cells that a lane's handlers make of its journal. Raises Nondeterminism where the journal has others."""
-    notes = [
-        read_note(entry.event.input)
-        for entry in entries
-        if isinstance(entry.event, e.InvokeScheduled) and entry.event.kind == CELLS
-    ]
-    program = CheckedLane(machine, board, notes)
+    program = CheckedLane(machine, board, _notes_of(entries))
     Execution.rebuild(run, program, entries, now, entropy)
     return program.cells

@@ -171,3 +171,11 @@ def read_envelope(data: bytes) -> Heard:
         raise StoreCorrupt(
             f"a message to a lane cannot be read ({error}): a newer Holdfast wrote it, or it is damaged."
         ) from error
+
+
+def open_envelope(data: bytes) -> Addressed | ProgressFrame:
+    """What was heard, and is no order: those are taken first. Raises StoreCorrupt."""
+    heard = read_envelope(data)
+    if isinstance(heard, Order):
+        raise StoreCorrupt(f"a lane has the order {heard!r:.60} where it cannot take one: restore it from a backup.")
+    return heard

@@ -29,13 +29,13 @@ from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn
 from holdfast.programs.machine.changed_cells import encode_changed
-from holdfast.programs.machine.envelopes import Addressed, ForwardedReceipt, read_envelope
+from holdfast.programs.machine.envelopes import Addressed, ForwardedReceipt, open_envelope
 from holdfast.programs.machine.executors import misfit_of, rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived, read_held
 from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.machine import Machine
-from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
+from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, code_hash, emitted_hash, read_note
 from holdfast.programs.machine.occurrences import Progress
 from holdfast.programs.machine.open_intents import OpenIntent, OpenIntents
 from holdfast.programs.machine.succession import Succession
@@ -78,6 +78,7 @@ class LaneProgram:
         self._arrived: list[tuple[bytes, Occurrence]] = []
         self._opened: dict[bytes, Addressed | ProgressFrame] = {}  # what the next turn hears, read for its keys
         self._succession = Succession(machine.name)
+        self._code: bytes | None = None  # what the last turn ran by, as the journal has it
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -139,15 +140,15 @@ class LaneProgram:
         intents = self._intents.kept()
         receive = None if self._receive is None else self._receive.path[-1]
         alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
-        split = self._succession.kept()
-        return canonical([1, intents, receive, alarm] if split is None else [2, intents, receive, alarm, split])
+        return canonical([3, intents, receive, alarm, self._succession.kept(), self._code])
 
     def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
-        version, intents, receive, alarm, *split = cbor2.loads(checkpoint)
-        if version not in (1, 2):
+        version, intents, receive, alarm, *rest = cbor2.loads(checkpoint)
+        if version not in (1, 2, 3):
             raise ValueError(f"it is of format {version}")
         self._scribe = scribe
-        self._succession.begin(started, split[0] if split else ("open", None))
+        split, self._code = (*rest, None, None)[:2]
+        self._succession.begin(started, split or ("open", None))
         run = scribe.run
         self._intents.restore(run, intents)
         self._receive = None if receive is None else run.child(receive)
@@ -178,7 +179,7 @@ class LaneProgram:
         taken, is_moving = self._succession.wanted([(name, payload.data) for name, payload in heard])
         for data in taken:
             if data not in self._opened:
-                self._opened[data] = _opened(data)
+                self._opened[data] = open_envelope(data)
         keys = {key for data in taken if (key := self._key_of(self._opened[data])) is not None}
         keys.update(self._intents.keys_of(settled))
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
@@ -253,7 +254,7 @@ class LaneProgram:
     def _hear(self, payload: Payload) -> None:
         if self._succession.notice(payload.data):
             return
-        heard = self._opened.pop(payload.data, None) or _opened(payload.data)
+        heard = self._opened.pop(payload.data, None) or open_envelope(payload.data)
         if not isinstance(heard, ProgressFrame):
             occurrence = read_held(heard.receipt) if isinstance(heard, ForwardedReceipt) else heard
             self._arrived.append((heard.key, occurrence))
@@ -324,12 +325,18 @@ class LaneProgram:
             tuple(turn.annotations),
             tuple(self._succession.moved),
             self._succession.more,
+            self._changed_code(),
         )
         changes = tuple(each.change for each in cells)
         opens = self._succession.opens
         freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead), opens)
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._cells.update(turn.changed)
+
+    def _changed_code(self) -> bytes | None:
+        """What this turn runs by; None where the turn before ran by the same."""
+        before, self._code = self._code, code_hash(self.machine.hash, self._board.manifest)
+        return None if self._code == before else self._code
 
     def _invoke(self, scribe: Scribe, call: CellCall) -> PromiseId:
         effect = call.effect.effect
@@ -370,8 +377,9 @@ class LaneProgram:
                     scribe.random(len(value))
                 case e.InvokeScheduled(kind=kind, input=input) if kind == CELLS:
                     scribe.note(CELLS, self.machine.name, input, None)
-                    notes = read_note(input).intents
-                    for promise, each in zip(opened, notes, strict=True):
+                    note = read_note(input)
+                    self._code = note.code or self._code
+                    for promise, each in zip(opened, note.intents, strict=True):
                         self._intents.add(promise, each)
                 case e.InvokeScheduled(kind=kind, function_name=name, input=input, retry_policy=policy):
                     opened.append(scribe.invoke(kind, name, input, policy, self._queue(name)))
@@ -385,9 +393,3 @@ class LaneProgram:
     def _queue(self, name: str) -> str | None:
         effect = self.machine.effects.get(name)
         return effect.queue if isinstance(effect, Step) else None
-
-
-def _opened(data: bytes) -> Addressed | ProgressFrame:
-    heard = read_envelope(data)
-    assert isinstance(heard, Addressed | ProgressFrame), "orders are taken first"
-    return heard

@@ -37,7 +37,8 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     """What a turn did. ``failures`` are the events that parked their cells, by number within the turn, with the reason
     and the key: a replay takes them from here and does not decide again. ``due`` are the cells whose timers had come.
     ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key. ``moved`` are
-    the cells that were handed over, and ``more`` is whether there are others to hand over."""
+    the cells that were handed over, and ``more`` is whether there are others to hand over. ``code`` is the code and the
+    manifest by which the turn ran, where the turn before ran by others."""
 
     cells: tuple[CellNote, ...]
     intents: tuple[IntentNote, ...]
@@ -48,6 +49,7 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     annotations: tuple[tuple[bytes, bytes], ...] = ()
     moved: tuple[bytes, ...] = ()
     more: bool = False
+    code: bytes | None = None
 
     def write(self) -> Payload:
         """The note as the journal has it."""
@@ -55,15 +57,17 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
         intents = [[each.key, each.effect, each.sequence] for each in self.intents]
         failures = [list(each) for each in self.failures]
         told = [list(each) for each in self.sent], [list(each) for each in self.annotations]
-        split = [list(self.moved), self.more] if self.moved or self.more else []
-        return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told, *split]))
+        rest: list[object] = [] if self.code is None else [self.code]
+        if self.moved or self.more or rest:
+            rest = [list(self.moved), self.more, *rest]
+        return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told, *rest]))
 
 
 def read_note(payload: Payload) -> TurnNote:
     """The note in a journal. Raises StoreCorrupt."""
     try:
-        cells, intents, emitted, failures, due, sent, annotations, *split = cbor2.loads(payload.data)
-        moved, more = split or ((), False)
+        cells, intents, emitted, failures, due, sent, annotations, *rest = cbor2.loads(payload.data)
+        moved, more, *code = rest or ((), False)
         return TurnNote(
             tuple(CellNote(*each) for each in cells),
             tuple(IntentNote(*each) for each in intents),
@@ -74,9 +78,15 @@ def read_note(payload: Payload) -> TurnNote:
             tuple((key, data) for key, data in annotations),
             tuple(moved),
             more,
+            *code,
         )
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error
+
+
+def code_hash(machine: str, manifest: str) -> bytes:
+    """Names the code of a machine, by its hash, and the manifest by which it ran."""
+    return hashlib.sha256(canonical([machine, manifest])).digest()
 
 
 def emitted_hash(emitted: Sequence[LaneMessage]) -> bytes | None:

@@ -122,6 +122,36 @@ def test_code_that_does_something_else_is_named() -> None:
     run_virtually(whole())
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_what_other_code_did_is_compared_by_hashes(is_changed: bool) -> None:
+    """After a deployment the handlers of now do something else. Rows and roots must be what the journal notes."""
+
+    async def whole() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = MemoryStore(clock.now)
+        newer = _bell(1)
+        newer.function = lambda state, event, cell: Bell(41)  # type: ignore[attr-defined]
+        newer.hash = 32 * "ab"
+        for code in (_bell(1), newer):
+            app = await _engine(store, clock, code, _echo(1))
+            for name in ("b1", "b2"):
+                place = (await app.machines.send(Rung(name))).places[0]
+                await app.machines.cell("bell", name).state(after=place)
+            lane = app.machines.cell("bell", "b1").lane_key
+            assert await make_root(store, clock, lane) is not None
+            await app.close()
+        again = await _engine(store, clock, newer, _echo(1))
+        if is_changed:
+            _change_row(store, lane, (await store.cells(lane, [again.machines.cell("bell", "b1")._bytes]))[0])
+        (found,) = await _found(again)
+        assert found.by_other_code
+        named = [each.partition(":")[0] for each in found.problems]
+        assert named == ["the row is not what the journal notes"] * is_changed
+        await again.close()
+
+    run_virtually(whole())
+
+
 def test_a_lane_of_a_machine_that_is_not_here_cannot_be_verified() -> None:
     async def whole() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
