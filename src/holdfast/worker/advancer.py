@@ -79,7 +79,7 @@ class Advancer:
         self._dispatcher = Dispatcher(performer, committer, executions.clock, steps, self._governor.acts, self.arrive)
         self._pump = Pump()
         self._push = self._pump.push
-        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
+        self._parker = Parker(store, committer, executions, self._push, self._parked)
         self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce)
         self._rebuilder = Rebuilder(
             store,
@@ -183,6 +183,10 @@ class Advancer:
     def busy(self) -> bool:
         """Whether a turn is to be taken, or something is read or written for one. A commit is the committer's."""
         return self._pump.running or bool(self._loads)
+
+    def _parked(self, held: Held) -> None:
+        self._runs.let_go(held)
+        self._roles.rested(held.key, True)
 
     async def rested(self) -> None:
         """Wait until it is not busy, or has become so again."""
