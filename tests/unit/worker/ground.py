@@ -184,6 +184,8 @@ class Ground:
         finally:
             if not line_of(app).dead:
                 await app.close(0)
+            elif not self.is_virtual and (worker := app.worker) is not None:
+                await self.store.beat(worker.id, 0.0)  # nobody has to wait until its lease is over
 
 
 def line_of(app: Holdfast) -> Line:
