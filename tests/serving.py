@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -23,14 +24,26 @@ async def listening(application: ASGIApp, *, root_path: str = "") -> AsyncIterat
         application, log_level="warning", lifespan="off", root_path=root_path, access_log=False, proxy_headers=False
     )
     server = uvicorn.Server(config)
-    task = asyncio.create_task(server._serve([listener]))
-    while not server.started:  # noqa: ASYNC110  # it tells nobody
-        await asyncio.sleep(0)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup([listener])
+    await server.on_tick(0)  # makes the header with the date
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = server.force_exit = True
-        await task
+        await _stop(server)
+
+
+async def _stop(server: uvicorn.Server) -> None:
+    """Close it like ``shutdown``, which sleeps for a while in any case: here, at most as long as something is open."""
+    for each in server.servers:
+        each.close()
+    state = server.server_state
+    for connection in list(state.connections):
+        connection.shutdown()
+    deadline = time.monotonic() + 0.2
+    while (state.connections or state.tasks) and time.monotonic() < deadline:  # noqa: ASYNC110  # it tells nobody
+        await asyncio.sleep(0.001)
 
 
 @asynccontextmanager

@@ -1,16 +1,16 @@
-"""The installed command in real processes: a folder with an app, in which commands and workers are run."""
+"""The command in real processes: a folder with an app, in which commands and workers are run."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.fork_server import ForkedProcess, fork_server
 
 SECONDS = 20.0
 
@@ -62,11 +62,6 @@ async def long(name: str) -> str:
 """.replace("dict[str, object]", "dict")
 
 
-def _reset_interrupts() -> None:
-    """A shell lets its background processes ignore SIGINT, and children inherit that. The commands must not."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Folder:
     """A folder with ``shop.py``, in which commands are run."""
 
@@ -76,18 +71,8 @@ class Folder:
         self.environment = {**os.environ, "HOLDFAST_STORE": "sqlite:///shop.db", "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment.pop("HOLDFAST_TENANT", None)
 
-    def begin(self, *args: str, **extra: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli.main", *args],
-            cwd=self.path,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=_reset_interrupts,
-            **extra,
-        )
+    def begin(self, *args: str, new_session: bool = False) -> ForkedProcess:
+        return fork_server().start(list(args), self.path, self.environment, new_session=new_session)
 
     def call(self, *args: str, code: int = 0) -> str:
         """Run a command, check its exit code, and return its stdout. There must be no traceback."""
@@ -115,13 +100,13 @@ class Folder:
         self.until(lambda: self.read("show", run)[0]["status"] == status, f"run {run} to be {status}")
 
     def worker(self, *args: str) -> Worker:
-        return Worker(self.begin("worker", "shop:app", *args, start_new_session=True))
+        return Worker(self.begin("worker", "shop:app", *args, new_session=True))
 
 
 class Worker:
     """A worker's process. Leaving the ``with`` kills it if it still runs."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: ForkedProcess) -> None:
         self.process = process
         assert process.stderr is not None
         self.ready = self.read_until("is ready")

@@ -6,8 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from typing import Any
 
 from holdfast import Holdfast, RunHandle
 from holdfast.store.protocol import Status
+from tests.fork_server import fork_server
 
 SECONDS = 60.0
 ROOT = Path(__file__).parents[2]
@@ -56,12 +55,10 @@ def until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) ->
 class WorkerProcess:
     """One process. Its output goes to a file, so that it never waits for a reader."""
 
-    def __init__(self, command: list[str], output: Path, environment: dict[str, str]) -> None:
+    def __init__(self, arguments: list[str], output: Path, environment: dict[str, str]) -> None:
         self._output = output
         with output.open("wb") as file:
-            self._process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-            )
+            self._process = fork_server().start(arguments, ROOT, environment, output=file)
 
     @property
     def output(self) -> str:
@@ -93,7 +90,7 @@ class WorkerGroup:
     """The worker processes of one app on one store. Leaving the ``with`` kills those that still run."""
 
     def __init__(self, app: Path, url: str, folder: Path, *options: str, **environment: str) -> None:
-        self._command = [sys.executable, "-m", "holdfast.cli.main", "worker", str(app), "--store", url, *options]
+        self._arguments = ["worker", str(app), "--store", url, *options]
         self._folder = folder
         self._environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment}
         self._started = 0
@@ -102,7 +99,7 @@ class WorkerGroup:
 
     def start(self) -> WorkerProcess:
         self._started += 1
-        member = WorkerProcess(self._command, self._folder / f"worker-{self._started}.txt", self._environment)
+        member = WorkerProcess(self._arguments, self._folder / f"worker-{self._started}.txt", self._environment)
         self.members.append(member)
         return member
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.postgres import server
+from holdfast.testing.postgres import PostgresServer
 from tests.acceptance.commands import SECONDS, SHOP, Folder
 
 
@@ -165,16 +165,15 @@ def test_the_stores_upkeep(folder: Folder) -> None:
     assert folder.call("prune", "--older-than", "30d", "--dry-run") == "0 runs would be deleted\n"
 
 
-def test_the_same_commands_work_on_postgresql(folder: Folder) -> None:
+def test_the_same_commands_work_on_postgresql(folder: Folder, postgres: PostgresServer) -> None:
     """Only the store's URL differs."""
-    with server(fast=True) as postgres:
-        folder.environment["HOLDFAST_STORE"] = postgres.schema_url()
-        assert "holds no Holdfast tables" in folder.call("list", code=5)
-        assert folder.call("migrate").startswith("schema 0 → ")
-        folder.call("start", "pay", "3", "--id", "p-1")
-        assert "1 of pay" in folder.call("doctor", code=1)
-        assert folder.read("show", "p-1")[0]["status"] == "queued"
-        assert folder.read("verify", "--all")[0]["good"] is True
+    folder.environment["HOLDFAST_STORE"] = postgres.schema_url()
+    assert "holds no Holdfast tables" in folder.call("list", code=5)
+    assert folder.call("migrate").startswith("schema 0 → ")
+    folder.call("start", "pay", "3", "--id", "p-1")
+    assert "1 of pay" in folder.call("doctor", code=1)
+    assert folder.read("show", "p-1")[0]["status"] == "queued"
+    assert folder.read("verify", "--all")[0]["good"] is True
 
 
 def test_traces_of_the_model_are_checked_against_the_laws(folder: Folder) -> None:

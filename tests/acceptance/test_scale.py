@@ -20,7 +20,7 @@ WAITING = 10_000
 WAITING_THERE = volume(4_000, 10_000)
 """On PostgreSQL, where they differ in nothing but the rows."""
 BYTES_PER_RUN = 2048
-LONG = 10_000
+LONG = volume(4_000, 10_000)
 
 done: list[int] = []
 
@@ -110,19 +110,19 @@ async def _long_journal(url: str) -> None:
         await run.signal("go")
         assert await run.result(60) == LONG
         assert done == list(range(LONG)), "a completed step ran again, or one was left out"
-        assert (await run.info()).events > 40_000
+        assert (await run.info()).events > 4 * LONG
     begun = time.monotonic()
     async with Holdfast(url, workflows=[long]) as app:
         forked = await app.run("long").fork((await app.run("long").info()).events - 3, id="again")
         assert await forked.result(60) == LONG
         assert done[LONG:] in ([], [LONG - 1])
         check = await forked.verify()
-        assert (check.good, check.events > 40_000) == (True, True), check.problem
+        assert (check.good, check.events > 4 * LONG) == (True, True), check.problem
     assert time.monotonic() - begun < 30
 
 
-def test_a_journal_of_fifty_thousand_events_is_rebuilt_and_continues(tmp_path: Path) -> None:
-    """Ten thousand steps with a restart: none runs again, and the rebuilt run continues where it stopped."""
+def test_a_journal_of_tens_of_thousands_of_events_is_rebuilt_and_continues(tmp_path: Path) -> None:
+    """Thousands of steps with a restart: none runs again, and the rebuilt run continues where it stopped."""
     asyncio.run(_long_journal(sqlite_url(tmp_path / "holdfast.db")))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from holdfast.store.postgres.connection import driver
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.protocol import Store
 from holdfast.testing.postgres import PostgresServer
@@ -19,13 +21,25 @@ def schema(postgres: PostgresServer) -> str:
     return postgres.schema_url()
 
 
+@pytest.fixture(scope="module")
+def empty(schema: str) -> Iterator[Callable[[], None]]:
+    """Empties all tables over one connection: a fraction of the time that making them takes."""
+    with asyncio.Runner() as runner:
+        connection = runner.run(driver().connect(schema, timeout=10))
+
+        async def delete() -> None:
+            named = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+            deletions = " ".join(f'DELETE FROM "{name}";' for (name,) in named if name != "holdfast_schema")
+            await connection.execute(f"DO $$ BEGIN {deletions} END $$")
+
+        yield lambda: runner.run(delete())
+        runner.run(connection.close())
+
+
 class TestPostgresStore(StoreSuite):
     @pytest.fixture(autouse=True)
-    def _in_an_empty_schema(self, postgres: PostgresServer, schema: str) -> None:
-        """Emptying the tables takes a fraction of the time that making them takes."""
-        named = postgres.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", schema)
-        filled = " ".join(f'DELETE FROM "{name}";' for (name,) in named if name != "holdfast_schema")
-        postgres.execute(f"DO $$ BEGIN {filled} END $$", schema)
+    def _in_an_empty_schema(self, schema: str, empty: Callable[[], None]) -> None:
+        empty()
         self.url = schema
 
     @asynccontextmanager

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -14,24 +12,19 @@ import pytest
 from holdfast.cli.main import COMMANDS, main
 from tests.docs.pages import PAGES, ROOT, all_blocks, blocks, commands, mentions
 from tests.docs.test_first_steps import FIRST_PAGES
+from tests.fork_server import fork_server
 
 WITH_PYTHON = [page for page in PAGES if page not in FIRST_PAGES and blocks(page, "python")]
 WITH_COMMANDS = [page for page in PAGES if any(commands(page))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a file as a reader would, but with warnings as errors."""
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-    )
+def run(script: Path, folder: Path) -> str:
+    """Run a file as a reader would, but with warnings as errors; returns what it printed."""
+    process = fork_server().start([], folder, dict(os.environ), program=script)
+    out, err = process.communicate(60)
+    assert process.returncode == 0, err
+    return out
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
@@ -42,8 +35,7 @@ def test_the_python_of_a_page_runs_in_order(page: Path, tmp_path: Path) -> None:
         lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
     script = tmp_path / f"{page.stem.replace('-', '_')}.py"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = run(script, tmp_path)
-    assert done.returncode == 0, done.stderr
+    run(script, tmp_path)
 
 
 def test_few_blocks_are_not_run() -> None:
@@ -74,6 +66,4 @@ def test_every_command_in_the_prose_exists(page: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_runs(example: Path, tmp_path: Path) -> None:
     """Each example is a complete program that succeeds."""
-    done = run(example, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout != ""
+    assert run(example, tmp_path) != ""

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from holdfast.cells import tree
 from holdfast.cells.nodes import read_node
 from holdfast.cells.proofs import ProofRefused, check_proof, prove
+from tests.volume import volume
 
-lawful = settings(deadline=None, print_blob=True, max_examples=100)
+lawful = settings(deadline=None, print_blob=True, max_examples=volume(50, 100))
 
 BITS = 256
 

@@ -26,6 +26,7 @@ from holdfast.programs.machine.charts import (
 )
 from holdfast.programs.machine.charts.structure import structure_of
 from tests.charts import illegal
+from tests.volume import volume
 
 HISTORIES = ("shallow", "deep")
 LIMITS = ChartLimits(microsteps=20, cost=20_000)
@@ -132,7 +133,7 @@ def stepped(chart: Chart, configuration: ChartConfiguration, act: str | int) -> 
 
 
 @given(charts, acts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=volume(50, 100), deadline=None)
 def test_a_chart_steps_the_same_from_a_stored_configuration_and_rests_only_in_legal_states(
     chart: Chart, acts: list[str | int]
 ) -> None:

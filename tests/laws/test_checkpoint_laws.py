@@ -19,6 +19,7 @@ from tests.laws.driver import TURNS, Driver
 from tests.laws.programs import MAX_ATTEMPTS
 from tests.runs import Run, cancel, signal
 from tests.strands import Script, script, strands
+from tests.volume import volume
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 14)
@@ -100,7 +101,7 @@ def played(seed: int, size: int, restless: float) -> tuple[Run, dict[int, Checkp
     raise AssertionError(f"the run does not end; it waits for {player.run.execution.waits()}")
 
 
-@settings(lawful, max_examples=200)
+@settings(lawful, max_examples=volume(100, 200))
 @given(seeds, sizes, st.sampled_from((0.0, 0.1)))
 def test_a_checkpoint_is_what_a_replay_gives(seed: int, size: int, restless: float) -> None:
     """At the end of every turn: live, rebuilt and restored, the run gives the same bytes."""
@@ -110,7 +111,7 @@ def test_a_checkpoint_is_what_a_replay_gives(seed: int, size: int, restless: flo
         assert run.restored(checkpoint, run.journal[:version]).execution.checkpoint() == checkpoint
 
 
-@settings(lawful, max_examples=100)
+@settings(lawful, max_examples=volume(50, 100))
 @given(seeds, sizes, st.sampled_from((0.0, 0.1)), st.floats(0, 1))
 def test_a_checkpoint_and_its_tail_equal_a_replay_at_every_prefix(
     seed: int, size: int, restless: float, older: float
@@ -126,7 +127,7 @@ def test_a_checkpoint_and_its_tail_equal_a_replay_at_every_prefix(
             assert state(run.restored(given[version], prefix)) == expected
 
 
-@settings(lawful, max_examples=150)
+@settings(lawful, max_examples=volume(75, 150))
 @given(seeds, sizes, st.sampled_from((0.0, 0.1)), st.floats(0, 1), st.floats(0, 1))
 def test_all_further_turns_are_those_of_a_replay(
     seed: int, size: int, restless: float, chosen: float, cut: float
@@ -144,7 +145,7 @@ def test_all_further_turns_are_those_of_a_replay(
     assert ends[0][: len(prefix)] == prefix
 
 
-@settings(lawful, max_examples=60)
+@settings(lawful, max_examples=volume(30, 60))
 @given(seeds, sizes, st.sampled_from((0.0, 0.1)))
 def test_a_run_that_is_restored_at_each_turn_ends_as_it_would(seed: int, size: int, restless: float) -> None:
     """Checkpoints of restored runs are as good as the first one."""

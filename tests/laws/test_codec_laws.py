@@ -19,10 +19,11 @@ from holdfast.journal.promise import JoinSetId, PromiseId
 from holdfast.journal.render import line
 from tests.laws.driver import finished
 from tests.laws.programs import tree
+from tests.volume import volume
 
 ROOT = PromiseId(b"\7" * 32)
 
-lawful = settings(deadline=None, print_blob=True, max_examples=200)
+lawful = settings(deadline=None, print_blob=True, max_examples=volume(100, 200))
 
 texts = st.text(max_size=8)
 numbers = st.integers(0, 2**53)
@@ -114,7 +115,7 @@ def renumbered(entries: list[e.Entry]) -> list[e.Entry]:
     return [e.Entry(index, entry.timestamp, entry.event) for index, entry in enumerate(entries)]
 
 
-@settings(lawful, max_examples=150)
+@settings(lawful, max_examples=volume(75, 150))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 14), st.data())
 def test_a_tampered_journal_is_refused_or_found_by_its_seal(seed: int, size: int, data: st.DataObject) -> None:
     """One event dropped, doubled, swapped or altered: S-1 where numbers were kept, the seal where they were mended.

@@ -13,6 +13,7 @@ from holdfast.journal import events as e
 from tests.laws.driver import TURNS, Driver, finished
 from tests.laws.programs import Gather, Join, Node, Perform, Race, Timeout, play, tree
 from tests.runs import Run, cancel, check_replay, signal
+from tests.volume import volume
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 14)
@@ -20,7 +21,7 @@ sizes = st.integers(1, 14)
 lawful = settings(deadline=None, print_blob=True)
 
 
-@settings(lawful, max_examples=300)
+@settings(lawful, max_examples=volume(150, 300))
 @given(seeds, sizes)
 def test_replaying_a_journal_is_a_fixed_point(seed: int, size: int) -> None:
     """After every turn: rebuilt from its journal, the run adds nothing and stands where it stood."""
@@ -30,7 +31,7 @@ def test_replaying_a_journal_is_a_fixed_point(seed: int, size: int) -> None:
         check_replay(driver.run)
 
 
-@settings(lawful, max_examples=200)
+@settings(lawful, max_examples=volume(100, 200))
 @given(seeds, sizes, st.lists(st.floats(0, 1), min_size=1, max_size=4))
 def test_every_prefix_of_a_journal_is_a_journal(seed: int, size: int, cuts: list[float]) -> None:
     """Cut anywhere, in the middle of a turn too: the rebuilt run goes on to its end, and that journal replays."""
@@ -42,7 +43,7 @@ def test_every_prefix_of_a_journal_is_a_journal(seed: int, size: int, cuts: list
         check_replay(other)
 
 
-@settings(lawful, max_examples=200)
+@settings(lawful, max_examples=volume(100, 200))
 @given(seeds, sizes, seeds, seeds)
 def test_any_order_of_settlement_ends_and_replays_to_the_same_result(seed: int, size: int, one: int, two: int) -> None:
     """Whatever is settled first, the run ends; rebuilt midway by another worker each turn, it ends alike."""
@@ -59,7 +60,7 @@ def test_any_order_of_settlement_ends_and_replays_to_the_same_result(seed: int, 
     check_replay(moved.run)
 
 
-@settings(lawful, max_examples=200)
+@settings(lawful, max_examples=volume(100, 200))
 @given(seeds, sizes, st.integers(0, 12))
 def test_a_run_cancelled_at_any_turn_ends_and_replays(seed: int, size: int, turns: int) -> None:
     """Cancellation reaches a program anywhere; its cleanup runs, and nothing hangs."""
@@ -72,7 +73,7 @@ def test_a_run_cancelled_at_any_turn_ends_and_replays(seed: int, size: int, turn
     check_replay(driver.run)
 
 
-@settings(lawful, max_examples=120)
+@settings(lawful, max_examples=volume(60, 120))
 @given(seeds, sizes, st.integers(0, 12))
 def test_a_pause_at_any_turn_loses_nothing(seed: int, size: int, turns: int) -> None:
     """What arrives while the run is paused is recorded, replays, and is there when it goes on."""
@@ -85,7 +86,7 @@ def test_a_pause_at_any_turn_loses_nothing(seed: int, size: int, turns: int) -> 
     check_replay(driver.run)
 
 
-@settings(lawful, max_examples=120)
+@settings(lawful, max_examples=volume(60, 120))
 @given(seeds, sizes, st.integers(0, 12), st.booleans())
 def test_a_run_cancelled_while_paused_ends_and_replays(seed: int, size: int, turns: int, rebuild: bool) -> None:
     """What arrives between the request and the resumption is recorded and delivered in its order."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.schedules.planner import CATCH_UP_LIMIT, Clearance, Move, Situation, found, plan, resumed, taken_in
 from holdfast.schedules.schedule import Outcome, Schedule
 from holdfast.schedules.timing import SECOND, Cron, Interval, Once, Timing, count_ticks, last_tick, next_tick
+from tests.volume import volume
 
 BEGIN = 1_806_200_000 * SECOND  # a few hours before clocks are set forward in Vienna
 HOUR = 3_600 * SECOND
@@ -76,7 +77,7 @@ class Book:
 
 
 @given(schedules, st.lists(looks, max_size=40))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=volume(125, 250), deadline=None)
 def test_every_tick_is_accounted_for_once(
     schedule: Schedule, steps: list[tuple[int, int, bool, Clearance, str]]
 ) -> None:
@@ -109,7 +110,7 @@ def _ticks(timing: Timing, after: int, until: int) -> list[int]:
 
 
 @given(schedules, st.integers(0, 40 * HOUR), st.sampled_from(["change", "resume"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=volume(75, 150), deadline=None)
 def test_a_change_and_a_pause_lose_no_tick(schedule: Schedule, later: int, act: str) -> None:
     """What was due before waits, or was missed or skipped; the rest comes after it."""
     now = BEGIN + later
@@ -120,7 +121,7 @@ def test_a_change_and_a_pause_lose_no_tick(schedule: Schedule, later: int, act: 
 
 
 @given(timings, st.integers(0, 50 * HOUR), st.integers(0, 10 * HOUR))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=volume(75, 150), deadline=None)
 def test_ticks_are_counted_and_the_last_is_found_as_if_one_by_one(timing: Timing, begin: int, length: int) -> None:
     after, until = BEGIN + begin, BEGIN + begin + length // (60 if isinstance(timing, Interval) else 1)
     expected = _ticks(timing, after, until)

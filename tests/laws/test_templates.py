@@ -18,6 +18,7 @@ from holdfast.templates.template import TRANSITIONS, TemplateCaps
 from holdfast.testing.engine import virtual_engine
 from holdfast.testing.virtual import run_virtually
 from tests.unit.templates import ground
+from tests.volume import volume
 
 CAPS = {"a": 1, "b": 2, "c": None}
 ACTS = ("activate", "pause", "resume", "archive", "new version", "start", "cancel")
@@ -143,7 +144,7 @@ deeds = st.lists(st.builds(Deed, st.sampled_from(ACTS), st.sampled_from(sorted(C
 prologue = [Deed("activate", name, 0) for name in CAPS]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=volume(20, 40), deadline=None)
 @given(deeds, st.booleans())
 def test_templates_do_as_a_plain_model_does(given_deeds: list[Deed], activated: bool) -> None:
     """Pauses, archives, starts, cancellations and caps in any order: no start is lost, and none begins over a cap."""

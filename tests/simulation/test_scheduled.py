@@ -13,14 +13,15 @@ from holdfast.schedules.timing import next_tick
 from holdfast.worker.roles import scheduler
 from tests.simulation.scheduled import simulate_schedules
 from tests.simulation.world import Violation
+from tests.volume import volume
 
-SEEDS = 12
+SEEDS = volume((1, 2, 5, 6, 9, 10), range(1, 13))
 
 
 def test_the_laws_of_schedules_hold() -> None:
     """And what they are about happens: deaths around commits, lost answers, and every word of the audit."""
     reached: Counter[str] = Counter()
-    for seed in range(1, SEEDS + 1):
+    for seed in SEEDS:
         reached += simulate_schedules(seed)
     wanted = ("trigger", "find", "queue", "skip", "miss")
     assert [word for word in wanted if not reached[f"{word}_scheduled"]] == []
@@ -29,7 +30,7 @@ def test_the_laws_of_schedules_hold() -> None:
 
 
 def test_a_seed_gives_the_same_simulation() -> None:
-    assert simulate_schedules(3) == simulate_schedules(3)
+    assert simulate_schedules(2) == simulate_schedules(2)
 
 
 def test_a_scheduler_that_loses_a_tick_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,5 +45,5 @@ def test_a_scheduler_that_loses_a_tick_is_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(scheduler, "plan", forgetful)
     with pytest.raises(Violation, match="S2"):
-        for seed in range(1, SEEDS + 1):
+        for seed in SEEDS:
             simulate_schedules(seed)

@@ -80,9 +80,9 @@ class Waiters(Role):
             self._hinted = True
             self.wake()
 
-    def rested(self, key: Key) -> None:
-        """The run waits for something, in this process."""
-        if self._restful and key in self._waiting:
+    def rested(self, key: Key, is_parked: bool) -> None:
+        """The run waits for something, or is parked, in this process."""
+        if (self._restful or (is_parked and self._impatient)) and key in self._waiting:
             self._fresh.add(key)
             self.wake()
 

@@ -82,7 +82,7 @@ class Advancer:
         self._dispatcher = Dispatcher(*doing, self.arrive, signer)
         self._pump = Pump()
         self._push = self._pump.push
-        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
+        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go, roles.rested)
         self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce, signer)
         self._rebuilder = Rebuilder(
             store,

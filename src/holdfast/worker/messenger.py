@@ -21,8 +21,8 @@ from holdfast.worker.turn_plan import Plan
 class Roles(Protocol):
     """What the advancer and its parts need of the worker's other roles."""
 
-    def rested(self, key: p.Key) -> None:
-        """A run waits for something from now on."""
+    def rested(self, key: p.Key, is_parked: bool = False) -> None:
+        """A run waits for something from now on, or is parked."""
         ...
 
     def wake_claimer(self) -> None: ...

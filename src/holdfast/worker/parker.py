@@ -41,7 +41,7 @@ def _with_note(change: p.Advance, lifecycle: Lifecycle, held: Held, now: int) ->
 
 
 class Parker:
-    """Parks held runs; ``let_go`` is called when one is parked, ``push`` runs a plain callback soon."""
+    """Parks held runs; ``let_go`` and ``rested`` are called when one is parked, ``push`` runs a plain callback soon."""
 
     def __init__(
         self,
@@ -50,12 +50,14 @@ class Parker:
         executions: Executions,
         push: Callable[[Callable[[], None]], None],
         let_go: Callable[[Held], None],
+        rested: Callable[[p.Key, bool], None],
     ) -> None:
         self._store = store
         self._committer = committer
         self._executions = executions
         self._push = push
         self._let_go = let_go
+        self._rested = rested
 
     def park(self, held: Held, reason: str, inbox: Sequence[p.Received] = ()) -> None:
         """Pause the run where its journal stands. Its inbox is left as it is."""
@@ -166,6 +168,7 @@ class Parker:
             held.gate.put_back(closings)  # they go alone when the run is let go
         if instead is None or held.dropped or not isinstance(answer, p.Advanced):
             self._let_go(held)
+            self._rested(held.key, True)
             return
         held.consumed = change.consumed
         if change.segment is not None:

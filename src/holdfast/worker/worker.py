@@ -79,7 +79,7 @@ class Worker:
         *,
         pulse: PulseFactory = ThreadPulse,
         threads: Executor | None = None,
-        rested: Callable[[p.Key], None] = lambda _: None,
+        rested: Callable[[p.Key, bool], None] = lambda *_: None,
         launcher: Launcher | None = None,
         duties: Mapping[str, Duty] | None = None,
         announce: Callable[[], None] = lambda: None,
@@ -238,9 +238,9 @@ class Worker:
 
     # -- what the advancer asks of other roles ---------------------------------------------------------------------
 
-    def rested(self, key: p.Key) -> None:
-        """A run waits for something from now on."""
-        self._rested(key)
+    def rested(self, key: p.Key, is_parked: bool = False) -> None:
+        """A run waits for something from now on, or is parked."""
+        self._rested(key, is_parked)
 
     def wake_claimer(self) -> None:
         """A run may be ready to be claimed."""

@@ -35,7 +35,7 @@ from tests.laws.sagas.tree import (
 )
 from tests.volume import volume
 
-SCHEDULES: Final = volume(10, 30)
+SCHEDULES: Final = volume(7, 30)
 WHOLE_SCHEDULES: Final = volume(3, 6)
 
 LEFT, RIGHT = Receive("left"), Receive("right")

@@ -14,7 +14,7 @@ from holdfast import Holdfast, SyncHoldfast, step, workflow
 from holdfast.errors import InvalidRequest
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Store
-from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.postgres import PostgresServer
 
 begun: list[bool] = []
 
@@ -66,12 +66,6 @@ CALLS: dict[str, Callable[[Holdfast], Awaitable[Any]]] = {
     "audit": lambda app: _walk(app.audit.list()),
     "audit verify": lambda app: app.audit.verify(),
 }
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Any:
-    with server(fast=True) as running:
-        yield running
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast import Holdfast, RunHandle, RunParked, SyncHoldfast, receive, workflow
+from holdfast.client.waiters import LOOK_SECONDS
 from holdfast.testing import run_virtually, virtual_engine
 from tests.acceptance.processes import until_status
 
@@ -43,6 +45,22 @@ def test_a_parked_run_raises_its_reason_and_the_remedy() -> None:
                 await run.result()
 
     run_virtually(main())
+
+
+def test_whoever_waits_where_the_run_is_parked_learns_of_it_at_once(tmp_path: Path) -> None:
+    """Not when its row is read the next time, which is every few seconds."""
+
+    async def main() -> float:
+        async with Holdfast(f"sqlite:///{tmp_path}/s.db", workflows=[broken]) as app:
+            run = await app.start(broken, id="b-1")
+            await until_status(run, "waiting")
+            begun = time.monotonic()
+            await run.signal("go")
+            with pytest.raises(RunParked):
+                await run.result()
+            return time.monotonic() - begun
+
+    assert asyncio.run(main()) < LOOK_SECONDS / 2
 
 
 def test_with_a_time_out_a_parked_run_is_waited_for() -> None:

@@ -20,7 +20,7 @@ from holdfast.programs.machine.envelopes import HOPS_LIMIT, Release
 from holdfast.programs.machine.schemas import schema
 from holdfast.runs.lanes import LaneMessage
 from holdfast.testing import MachineEngine, machine_engine, run_virtually
-from holdfast.testing.postgres import server
+from holdfast.testing.postgres import PostgresServer
 from tests.unit.machines import poor as bad
 from tests.unit.machines.poor import Done, Ping, Pinged, Told, echo, poor
 from tests.unit.machines.shop import Noted, Placed, order, parcel
@@ -297,6 +297,5 @@ def test_cells_live_through_restarts_on_sqlite(tmp_path: Path) -> None:
     asyncio.run(_lived(f"sqlite:///{tmp_path}/cells.db"))
 
 
-def test_cells_live_through_restarts_on_postgresql() -> None:
-    with server(fast=True) as running:
-        asyncio.run(_lived(running.url()))
+def test_cells_live_through_restarts_on_postgresql(postgres: PostgresServer) -> None:
+    asyncio.run(_lived(postgres.schema_url()))

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidFunction
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineLimits
 from holdfast.testing import MachineEngine, machine_engine, run_virtually
-from holdfast.testing.postgres import server
+from holdfast.testing.postgres import PostgresServer
 from tests.unit.machines import hub as hubs
 from tests.unit.machines.hub import Heard, Log, New, Noted, Place, Sent, hub, tight, total
 from tests.unit.machines.shop import Noted as Note
@@ -275,6 +275,5 @@ def test_lanes_move_between_workers_under_load_on_sqlite(tmp_path: Path) -> None
     asyncio.run(_moved(f"sqlite:///{tmp_path}/moved.db"))
 
 
-def test_lanes_move_between_workers_under_load_on_postgresql() -> None:
-    with server(fast=True) as running:
-        asyncio.run(_moved(running.url()))
+def test_lanes_move_between_workers_under_load_on_postgresql(postgres: PostgresServer) -> None:
+    asyncio.run(_moved(postgres.schema_url()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,18 +12,12 @@ import pytest
 from holdfast import Holdfast
 from holdfast.server import Server, ServerSettings
 from holdfast.server.route import EVENTS
-from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.postgres import PostgresServer
 from tests.unit.client.operations import FREE, WORKFLOWS, furnish
 
 QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6, failures_per_minute=1e6)
 TEXTS = ("a%00b", "%ff~")
 FILTERS = ("workflow", "reference", "actor", "workspace", "parent", "attribute=a%3D", "after")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with server(fast=True) as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

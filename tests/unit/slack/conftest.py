@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast.testing.postgres import PostgresServer, server
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """One server for all tests of this process."""
-    with server(fast=True) as running:
-        yield running
+from holdfast.testing.postgres import PostgresServer
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

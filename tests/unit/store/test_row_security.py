@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.store.postgres.connection import driver
-from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.postgres import PostgresServer
 from tests.unit.client.operations import FREE, WORKFLOWS, furnish
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -20,12 +19,6 @@ TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant'
 WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(quote_ident(current_schema())) ORDER BY 1
 """
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with server(fast=True) as running:
-        yield running
 
 
 def _grants(schema: str) -> str:
