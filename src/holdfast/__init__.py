@@ -56,9 +56,11 @@ if TYPE_CHECKING:
     from holdfast.programs.function.forms import ask
     from holdfast.programs.function.inline_steps import perform
     from holdfast.programs.function.named_workflows import child
+    from holdfast.programs.machine.chart_machine import machine_of_scxml
     from holdfast.programs.machine.handle import Cell
     from holdfast.programs.machine.machine import machine
     from holdfast.programs.machine.occurrences import Progress, Rejected, Settled
+    from holdfast.programs.machine.schemas import schema
     from holdfast.runs.birth import Trigger
     from holdfast.templates.template import EventRoute, TemplateCaps
     from holdfast.wakeups.driver import Wakeups
@@ -112,6 +114,8 @@ _HOMES = {
     "Rejected": "holdfast.programs.machine.occurrences",
     "Settled": "holdfast.programs.machine.occurrences",
     "machine": "holdfast.programs.machine.machine",
+    "machine_of_scxml": "holdfast.programs.machine.chart_machine",
+    "schema": "holdfast.programs.machine.schemas",
     # What actions declare and get
     "Cost": "holdfast.gate.effects",
     "DidNotHappen": "holdfast.gate.effects",
@@ -166,6 +170,8 @@ __all__ = [  # noqa: RUF022  # sorted within each group
     "Rejected",
     "Settled",
     "machine",
+    "machine_of_scxml",
+    "schema",
     # What actions declare and get
     "Cost",
     "DidNotHappen",

@@ -53,7 +53,7 @@ SECTIONS: dict[str, list[str]] = {
         "keep_done",
     ],
     "In a step": ["heartbeat", "report", "step_info"],
-    "Machines": ["machine", "Cell", "Settled", "Rejected", "Progress", "Ok", "Err"],
+    "Machines": ["machine", "schema", "machine_of_scxml", "Cell", "Settled", "Rejected", "Progress", "Ok", "Err"],
     "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],
     "The engine": [
         "Holdfast",

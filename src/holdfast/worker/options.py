@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import InvalidRequest
-from holdfast.programs.machine.hot_cells import CACHED_CELL_BYTES, CACHED_CELLS
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -24,8 +23,8 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     crash_limit: int = 50  # leases lost in a row before a run is parked as poison
     turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
     checkpoint_events: int = 100  # how many events a program that gives checkpoints may go on without one
-    cached_cells: int = CACHED_CELLS  # cells of machines kept in memory, over all lanes; 0 keeps none
-    cached_cell_bytes: int = CACHED_CELL_BYTES  # how many bytes they may take; what was used longest ago leaves
+    cached_cells: int = 4096  # cells of machines kept in memory, over all lanes; 0 keeps none
+    cached_cell_bytes: int = 64 * 1024 * 1024  # how many bytes they may take; what was used longest ago leaves
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     schedules: bool = True  # whether this worker starts the runs of schedules that are due
     webhooks: bool = True  # whether this worker sends what subscriptions are told

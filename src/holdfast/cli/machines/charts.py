@@ -63,7 +63,7 @@ def import_chart(file: str, name: str | None, check: bool, target: str | None, a
 def _module(text: str, name: str, file: str, files: dict[str, str]) -> str:
     variable = re.sub(r"\W", "_", name)
     lines = [f'"""The machine {name}, made from {file} by `holdfast machines import`."""', ""]
-    lines += ["from holdfast.programs.machine.chart_machine import machine_of_scxml", ""]
+    lines += ["from holdfast import machine_of_scxml", ""]
     lines += [f"SCXML = {_literal(text)}", ""]
     given = ""
     if files:

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.cells.cell import CellRecord
-from holdfast.programs.machine.hot_cells import HotCells, resident_bytes
+from holdfast.programs.machine.hot_cells import CACHED_CELL_BYTES, CACHED_CELLS, HotCells, resident_bytes
+from holdfast.worker.options import WorkerOptions
 from tests.volume import volume
 
 KEYS = [bytes([number]) for number in range(6)]
@@ -82,3 +83,9 @@ def test_neither_bound_is_ever_exceeded(puts: list[tuple[str, bytes, int | None]
     assert all(hot.take(*place) == last[place] for place in kept)
     hot.limit(0, 0)
     assert len(hot) == hot.size_bytes == 0
+
+
+def test_the_options_of_a_worker_have_the_same_defaults() -> None:
+    """They are written there once more: options are loaded without machines."""
+    options = WorkerOptions()
+    assert (options.cached_cells, options.cached_cell_bytes) == (CACHED_CELLS, CACHED_CELL_BYTES)
