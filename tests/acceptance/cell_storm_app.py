@@ -16,25 +16,25 @@ app = Holdfast("sqlite:///storm.db", options=WorkerOptions(crash_limit=10_000), 
 
 
 @dataclass
-class Told:
+class StormTold:
     name: str
     id: int
 
 
 @dataclass
-class Copied:
+class StormCopied:
     name: str
     id: int
 
 
 @dataclass
-class Rung:
+class StormRung:
     name: str
     id: int
 
 
 @dataclass
-class Page:
+class StormPage:
     seen: list[int] = field(default_factory=list)
     copied: list[int] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
@@ -49,19 +49,19 @@ async def write(name: str, id: int) -> list[str]:
     return [name, str(id)]
 
 
-@machine(key="name", effects=[write], emits=[Copied], name="storm.page", lanes=4)
-def page(state: Page | None, event: Told | Copied | Rung | Settled, cell: Cell) -> Page | None:
+@machine(key="name", effects=[write], emits=[StormCopied], name="storm.page", lanes=4)
+def page(state: StormPage | None, event: StormTold | StormCopied | StormRung | Settled, cell: Cell) -> StormPage | None:
     """Everything is written down, so that what was lost, doubled or misdelivered can be read off it."""
-    now = state or Page()
+    now = state or StormPage()
     match event:
-        case Told(id=id):
+        case StormTold(id=id):
             cell.do(write, cell.key, id)
-            cell.send(Rung(cell.key, id), after=timedelta(milliseconds=50 + id % 5 * 60))
-            cell.emit(Copied(f"k{(int(cell.key[1:]) + 1) % KEYS}", id))
+            cell.send(StormRung(cell.key, id), after=timedelta(milliseconds=50 + id % 5 * 60))
+            cell.emit(StormCopied(f"k{(int(cell.key[1:]) + 1) % KEYS}", id))
             return replace(now, seen=[*now.seen, id])
-        case Copied(id=id):
+        case StormCopied(id=id):
             return replace(now, copied=[*now.copied, id])
-        case Rung(id=id):
+        case StormRung(id=id):
             return replace(now, rung=[*now.rung, id])
         case Settled(outcome=Ok([name, id])) if name == cell.key:
             return replace(now, settled=[*now.settled, int(id)])

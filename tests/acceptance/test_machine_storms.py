@@ -14,7 +14,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.testing.postgres import PostgresServer
 from tests.acceptance import cell_storm_app
-from tests.acceptance.cell_storm_app import KEYS, Page, Told, page
+from tests.acceptance.cell_storm_app import KEYS, StormPage, StormTold, page
 from tests.acceptance.evidence import completions, done_again, interrupted, read_log
 from tests.acceptance.processes import WorkerGroup, chosen_seed, eventually, sqlite_url, storm
 from tests.volume import volume
@@ -34,7 +34,7 @@ def _workers(url: str, folder: Path) -> WorkerGroup:
     )
 
 
-async def _emit(app: Holdfast, event: Told) -> None:
+async def _emit(app: Holdfast, event: StormTold) -> None:
     """As a caller does: where the store does not answer, it is sent again, with its id."""
     while True:
         try:
@@ -51,7 +51,7 @@ async def _send(app: Holdfast, first: int, count: int) -> None:
         for number in range(first, first + count):
             if number % KEYS == key:
                 for _ in range(2):
-                    await _emit(app, Told(f"k{key}", number))
+                    await _emit(app, StormTold(f"k{key}", number))
 
     await asyncio.gather(*map(of_key, range(KEYS)))
 
@@ -74,8 +74,8 @@ async def _check(app: Holdfast, log: Path, count: int) -> None:
         own = [number for number in range(count) if number % KEYS == key]
         copied = [number for number in range(count) if (number + 1) % KEYS == key]
         assert state is not None
-        found = Page(state.seen, state.copied, sorted(state.settled), sorted(state.rung))
-        assert found == Page(own, copied, own, own)
+        found = StormPage(state.seen, state.copied, sorted(state.settled), sorted(state.rung))
+        assert found == StormPage(own, copied, own, own)
     assert {each.problems async for each in app.machines.verify(page)} == {()}
     assert [each async for each in app.machines.dead_letters()] == []
     recorded = await completions(app, [run async for run in app.list(kind="machine")])

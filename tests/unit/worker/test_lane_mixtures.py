@@ -23,19 +23,19 @@ _LANE = p.Key("default", lane_id("mixtures.pad", 0))
 
 
 @dataclass
-class Written:
+class MixedWritten:
     name: str
     what: str
 
 
 @dataclass
-class Rung:
+class MixedRung:
     name: str
     what: str
 
 
 @dataclass
-class Page:
+class MixedPage:
     words: list[str] = field(default_factory=list)
 
 
@@ -50,24 +50,24 @@ async def look(name: str) -> str:
 
 
 @machine(key="name", effects=[look], name="mixtures.pad", lanes=1)
-def pad(state: Page | None, event: Written | Rung | Settled, cell: Cell) -> Page | None:
+def pad(state: MixedPage | None, event: MixedWritten | MixedRung | Settled, cell: Cell) -> MixedPage | None:
     """It writes down all that it hears."""
-    now = state or Page()
+    now = state or MixedPage()
     match event:
         case Settled():
-            return Page([*now.words, "settled"])
-        case Written(what="raise") | Rung(what="raise"):
+            return MixedPage([*now.words, "settled"])
+        case MixedWritten(what="raise") | MixedRung(what="raise"):
             raise ValueError("broken")
-        case Rung(what="kill"):
+        case MixedRung(what="kill"):
             kill(Deadly.app) if Deadly.app is not None else None
-        case Written(what="delete"):
+        case MixedWritten(what="delete"):
             return None
-        case Written(what="look"):
+        case MixedWritten(what="look"):
             cell.do(look, cell.key)
-        case Written(what=what) if what.startswith("later "):
+        case MixedWritten(what=what) if what.startswith("later "):
             for word in what.split()[1:]:
-                cell.send(Rung(cell.key, word), after=timedelta(seconds=10))
-    return Page([*now.words, event.what])
+                cell.send(MixedRung(cell.key, word), after=timedelta(seconds=10))
+    return MixedPage([*now.words, event.what])
 
 
 async def handled(app: Holdfast) -> None:
@@ -94,14 +94,14 @@ def test_a_timer_of_a_cell_that_is_deleted_in_its_turn_reaches_nobody(virtual: G
 
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:
-            await app.emit(Written("a", "later bell"))
-            await app.emit(Written("b", "later bell"))
+            await app.emit(MixedWritten("a", "later bell"))
+            await app.emit(MixedWritten("b", "later bell"))
             await handled(app)
         async with ground.engine(worker=False) as app:
             await asyncio.sleep(20)
-            await app.emit(Written("a", "delete"))
-            await app.emit(Written("b", "delete"))
-            await app.emit(Written("b", "born again"))
+            await app.emit(MixedWritten("a", "delete"))
+            await app.emit(MixedWritten("b", "delete"))
+            await app.emit(MixedWritten("b", "born again"))
         async with ground.engine() as app:
             await handled(app)
             await asyncio.sleep(30)
@@ -114,7 +114,7 @@ def test_a_timer_of_a_cell_that_is_deleted_in_its_turn_reaches_nobody(virtual: G
 def test_timers_of_one_moment_come_as_often_and_in_the_order_in_which_they_were_sent(virtual: Ground) -> None:
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:
-            await app.emit(Written("a", "later z y z"))
+            await app.emit(MixedWritten("a", "later z y z"))
             await asyncio.sleep(20)
             assert await words(app) == ["later z y z", "z", "y", "z"]
             assert (await record(app)).timers == ()
@@ -127,7 +127,7 @@ def test_a_timer_that_parked_its_cell_leaves_its_equal_alone(virtual: Ground) ->
 
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:
-            await app.emit(Written("a", "later raise raise"))
+            await app.emit(MixedWritten("a", "later raise raise"))
             await asyncio.sleep(20)
             parked = await record(app)
             assert (parked.status, len(parked.held), len(parked.timers)) == ("parked", 1, 1)
@@ -151,7 +151,7 @@ def test_a_receipt_is_held_for_a_parked_cell_however_much_is(virtual: Ground, mo
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:
             for what in ("look", "raise", "two", "three"):
-                await app.emit(Written("a", what))
+                await app.emit(MixedWritten("a", what))
             await asyncio.sleep(10)
             assert len((await record(app)).held) == 3
             assert [each.value["what"] async for each in app.machines.dead_letters()] == ["three"]
@@ -166,7 +166,7 @@ def test_a_receipt_is_held_for_a_parked_cell_however_much_is(virtual: Ground, mo
 def test_no_cell_remains_of_an_event_that_was_dropped_and_made_none(virtual: Ground) -> None:
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:
-            await app.emit(Written("a", "raise"))
+            await app.emit(MixedWritten("a", "raise"))
             await handled(app)
             await app.cell(pad, "a").release(drop=True)
             await asyncio.sleep(1)
@@ -182,13 +182,13 @@ def test_a_timer_that_kills_its_workers_parks_its_cell_whatever_else_waits(virtu
     async def main(ground: Ground) -> int:
         async with ground.engine() as app:
             for name, what in (("b", "later first"), ("a", "later kill"), ("c", "later last")):
-                await app.emit(Written(name, what))
+                await app.emit(MixedWritten(name, what))
                 await asyncio.sleep(0.5)
             await handled(app)
         async with ground.engine(worker=False) as app:
             await asyncio.sleep(20)
-            await app.emit(Written("d", "waits"))
-            await app.emit(Written("d", "too"))
+            await app.emit(MixedWritten("d", "waits"))
+            await app.emit(MixedWritten("d", "too"))
         for lives in range(1, 20):
             async with ground.engine(options=replace(OPTIONS, crash_limit=3)) as app:
                 Deadly.app = app
