@@ -9,12 +9,15 @@ Assertions in the shipped store suite are rewritten, so that a failure shows the
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 
 from holdfast.testing.postgres import PostgresServer, server
-from tests.docs.conformance import plain, rows, unproved
+from tests.docs.conformance import ROOT, plain, rows, unproved
 
 pytest.register_assert_rewrite("holdfast.testing.stores")
 
@@ -24,6 +27,30 @@ def postgres() -> Iterator[PostgresServer]:
     """A server for all tests of this process that leave it as it is; under xdist each of its processes has one."""
     with server(fast=True) as running:
         yield running
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a module with the mark ``xdist_group`` run in one process.
+
+    xdist would append the group to the id of each test. From pytest 9.2 on an id cannot be changed: without this, each
+    process would make again what the group is to share.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByModule(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group_of(nodeid.partition("::")[0]) or nodeid
+
+    return ByModule(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@cache
+def _group_of(file: str) -> str | None:
+    path = ROOT / file
+    text = path.read_text() if path.is_file() else ""
+    found = re.search(r'^pytestmark = .*xdist_group\("(\w+)"\)', text, re.MULTILINE)
+    return found[1] if found else None
 
 
 _outcomes: dict[str, set[str]] = {}

@@ -35,7 +35,7 @@ from tests.simulation.workload import QUEUE
 from tests.strands import Script, Strands, script, strands
 from tests.volume import volume
 
-SEEDS: Final = range(volume(12, 40))
+SEEDS: Final = range(volume(8, 40))
 OPTIONS: Final = WorkerOptions(checkpoint_events=3, warm_limit=0, queues={QUEUE: 2}, grace_seconds=0.0)
 KEY: Final = p.Key("default", "one")
 

@@ -30,7 +30,8 @@ def test_the_laws_of_schedules_hold() -> None:
 
 
 def test_a_seed_gives_the_same_simulation() -> None:
-    assert simulate_schedules(2) == simulate_schedules(2)
+    seed = volume(2, 3)
+    assert simulate_schedules(seed) == simulate_schedules(seed)
 
 
 def test_a_scheduler_that_loses_a_tick_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, RunHandle, RunParked, SyncHoldfast, receive, workflow
+from holdfast import Holdfast, RunHandle, RunParked, SyncHoldfast, receive, step, workflow
 from holdfast.client.waiters import LOOK_SECONDS
 from holdfast.testing import run_virtually, virtual_engine
 from tests.acceptance.processes import until_status
@@ -24,6 +24,21 @@ async def broken() -> object:
 @workflow(name="parking.patient")
 async def patient() -> str:
     return await receive("go", str)
+
+
+HELD: list[asyncio.Event] = []
+
+
+@step(name="parking.held")
+async def held() -> None:
+    HELD.append(asyncio.Event())
+    await HELD[0].wait()
+
+
+@workflow(name="parking.broken_after_step")
+async def broken_after_step() -> object:
+    await held()
+    return threading.Lock()
 
 
 REASON = "unencodable: the result of parking.broken cannot be stored as data"
@@ -51,13 +66,16 @@ def test_whoever_waits_where_the_run_is_parked_learns_of_it_at_once(tmp_path: Pa
     """Not when its row is read the next time, which is every few seconds."""
 
     async def main() -> float:
-        async with Holdfast(f"sqlite:///{tmp_path}/s.db", workflows=[broken]) as app:
-            run = await app.start(broken, id="b-1")
-            await until_status(run, "waiting")
+        async with Holdfast(f"sqlite:///{tmp_path}/s.db", workflows=[broken_after_step]) as app:
+            run = await app.start(broken_after_step)
+            waiting = asyncio.ensure_future(run.result())
+            while not HELD:  # noqa: ASYNC110  # the step makes the event
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)  # hints of what was written until now have led to a look
             begun = time.monotonic()
-            await run.signal("go")
+            HELD.pop().set()
             with pytest.raises(RunParked):
-                await run.result()
+                await waiting
             return time.monotonic() - begun
 
     assert asyncio.run(main()) < LOOK_SECONDS / 2

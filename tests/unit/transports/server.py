@@ -73,6 +73,7 @@ class Server:
 def _handler_of(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else each answer waits 40 ms between its head and its body
 
         def _answer(self) -> None:
             server.connections.add(self.client_address[1])
