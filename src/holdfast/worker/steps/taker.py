@@ -66,6 +66,8 @@ class Taker(Role):
         self._delivered = delivered
         self._lease = lease
         self._signer = signer
+        self._names: Sequence[str] = ()
+        self._counted = -1  # how many steps there were when these were named
         self._doubts = 0
         self._running: dict[str, dict[tuple[p.Key, int], Performance]] = {queue: {} for queue in queues}
 
@@ -85,9 +87,7 @@ class Taker(Role):
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses, asked = self._lease.losses, self._lease.time()
-        # Steps of executors whose keys are not here are left for workers that have them.
-        names = [name for name, step in self._steps.items() if self._signer.lack(step) is None]
-        claim = await self._store.claim_work(self._worker, wanted, self._clock.now(), names)
+        claim = await self._store.claim_work(self._worker, wanted, self._clock.now(), self._taken())
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         if claim.work and self._lease.time() - asked > LATE_SECONDS:
@@ -97,6 +97,13 @@ class Taker(Role):
         if claim.next_available_at is None:
             return LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.001, (claim.next_available_at - self._clock.now()) / 1e6))
+
+    def _taken(self) -> Sequence[str]:
+        """The steps that are taken here. Those of executors whose keys are not here are left to other workers."""
+        if len(self._steps) != self._counted:  # more may be declared while it works
+            self._counted = len(self._steps)
+            self._names = [name for name, step in self._steps.items() if self._signer.lack(step) is None]
+        return self._names
 
     def doubt(self) -> None:
         """The store may know of leases that this worker does not: look before the next claim."""
