@@ -189,7 +189,7 @@ MUTANTS: Final = (
     Mutant(
         "repeated-message-accepted",
         "src/holdfast/store/memory/changes.py",
-        "if message.id is not None and message.id in tables.deliveries.get(key, ()):",
+        "if message.id is not None and message.id in tables.deliveries.get(addressed, ()):",
         "if message.id is not None and message.id in ():",
         (MEMORY, SIMULATOR),
     ),
@@ -556,8 +556,8 @@ MUTANTS: Final = (
     Mutant(
         "a-probe-is-believed-twice",
         "src/holdfast/worker/gate/acts.py",
-        "if isinstance(answer, p.Closed):\n                held.gate_of_run()",
-        "if answer is not None:\n                held.gate_of_run()",
+        "if isinstance(answer, p.Closed):\n                if not is_of",
+        "if answer is not None:\n                if not is_of",
         (Judge("seed 100784", seeds=(100784, 1)),),
     ),
     Mutant(

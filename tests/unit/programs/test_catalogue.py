@@ -113,6 +113,8 @@ def test_nothing_but_its_front_door_assumes_a_python_function() -> None:
     forbidden = {"WORKFLOWS", "Workflow", "FunctionProgram", "Registry"}
     door = {
         "client/engine.py",
+        "client/parts.py",
+        "client/people/bound_client.py",
         "client/runs/starter.py",
         "client/runs/handle.py",
         "client/sync/engine.py",

@@ -135,6 +135,7 @@ EXAMPLES: dict[str, Callable[[Things], Example]] = {
     "templates.instance": _run(which="instance"),
     "templates.emit": lambda it: Example(body={"event": "happened", "id": f"event {it.template}"}),
     "machines.list_machines": _plain(),
+    "machines.split_machine": lambda it: Example({"machine": "permitted.counter"}, body={"lanes": 4}),
     "machines.send_event": lambda it: Example(body={"schema": "permitted/Heard@1", "event": {"key": f"new {it.cell}"}}),
     "machines.list_cells": _plain(machine="permitted.counter", where="is_bad=false"),
     "machines.show_cell": _cell(),

@@ -119,7 +119,7 @@ def test_no_route_reaches_another_tenant(tmp_path: Path) -> None:
             hidden, nowhere = await hide(app, bolt), msgspec.structs.replace(acme, **MISSING)
             before = [(run.id, run.events) async for run in app.list(tenant="bolt")]
             for route in ROUTES:
-                if route.name == "audit.rotate_key":
+                if route.name in ("audit.rotate_key", "machines.split_machine"):  # of the own tenant, whatever is named
                     continue
                 there, missing = await send(client, route, hidden), await send(client, route, nowhere)
                 check_problem(there)

@@ -142,6 +142,10 @@ class AppMachines(AppManifests):
         from holdfast.client.machines.splits import split_lanes
 
         known, owner = self.named(machine), self._app.tenant_of(tenant)
+        if self._app.binding is not None and owner != self._app.binding.tenant:
+            raise NotPermitted(
+                "the lanes of another tenant are not yours to split: leave the tenant out.", operation="machines.split"
+            )
         await split_lanes(self._app, known, lanes, owner, by, reason)
         return await self._machine_info(known, owner)
 

@@ -17,7 +17,7 @@ SELECT pg_notify($1, $2);
 -- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
 -- a ~ and more; chr(127) is the character after the ~. This is checked for each row by key: as NOT EXISTS it would be a
 -- join, with the problem named at the top. Nothing happens, either, where a root run would be leased, or begin, in a tenant in
--- which people have set caps.
+-- which people have set caps. A lane takes no place under a cap.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
@@ -47,7 +47,7 @@ WITH given AS (
         SELECT true FROM artefacts
         WHERE artefacts.tenant = given.tenant AND artefacts.run > given.id || '~' AND artefacts.run < given.id || chr(127)
           AND artefacts.name = 'evidence.zip' LIMIT 1
-    ) IS NULL AND (parent IS NOT NULL OR owner IS NULL AND begun_at IS NULL OR (
+    ) IS NULL AND (parent IS NOT NULL OR owner IS NULL AND (begun_at IS NULL OR program_kind = 'machine') OR (
         SELECT true FROM items WHERE items.tenant = given.tenant AND kind = 'cap' AND status = 'set' LIMIT 1
     ) IS NULL)
     ON CONFLICT DO NOTHING

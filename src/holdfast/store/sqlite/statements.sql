@@ -3,7 +3,7 @@
 -- name: start
 -- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
 -- a ~ and more; char(127) is the character after the ~. Nor does it where a root run (?12 is the parent) would be leased
--- (?15) or begin (?27) in a tenant in which people have set caps.
+-- (?15) or begin (?27) in a tenant in which people have set caps. A lane (?30) takes no place under a cap.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
                   ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest)
@@ -11,7 +11,7 @@ SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
 WHERE NOT EXISTS (SELECT 1 FROM artefacts WHERE tenant = ?1 AND run = ?2 AND name = 'evidence.zip')
   AND NOT EXISTS (SELECT 1 FROM artefacts
                   WHERE tenant = ?1 AND run > ?2 || '~' AND run < ?2 || char(127) AND name = 'evidence.zip')
-  AND (?12 IS NOT NULL OR ?15 IS NULL AND ?27 IS NULL
+  AND (?12 IS NOT NULL OR ?15 IS NULL AND (?27 IS NULL OR ?30 = 'machine')
        OR NOT EXISTS (SELECT 1 FROM items WHERE tenant = ?1 AND kind = 'cap' AND status = 'set'))
 ON CONFLICT DO NOTHING;
 

@@ -72,6 +72,14 @@ class TemplateTopic(Topic):
         assert (await store.claim("ann", p.Serves(("greet",)), 10, NOW, limits())).limited
 
     @on_fresh_store
+    async def test_a_lane_begins_where_people_have_set_caps(self, store: p.Store) -> None:
+        """It takes no place under a cap."""
+        await put(store, cap_row(p.ItemKey(TENANT, p.CAP, "all"), max_concurrency=1))
+        lane = start("lane", program_kind=p.MACHINE)
+        assert await commit(store, lane) == p.Started(1)
+        assert (await row(store, "lane")).begun_at == lane.segment.at
+
+    @on_fresh_store
     async def test_a_rate_of_a_template_says_when_the_next_may_begin(self, store: p.Store) -> None:
         """The claim gives the time, so that nobody has to look before it."""
         await put(store, cap_row(p.cap_key(TENANT, template="t"), max_runs_per_min=2))
