@@ -44,8 +44,8 @@ from holdfast.client.views.templates import InstanceStep, TemplateInfo, Template
 from holdfast.client.views.values import UnreadableValue
 from holdfast.client.views.window import TimelinePart, TimelineRow
 from holdfast.client.views.workers import WorkerInfo
+from holdfast.programs.machine.lanes.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.programs.machine.manifest_changes import MachineChange
-from holdfast.programs.machine.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.store.rows import RunCount
 
 __all__ = [

@@ -25,7 +25,7 @@ from holdfast.journal.error_classes import error_members
 from holdfast.journal.payload import Failure
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.unit.worker.ground import FREE, Line
 
 CORPORA = Path(os.environ.get("HOLDFAST_CORPORA") or Path(__file__).parents[3] / "shared" / "data")

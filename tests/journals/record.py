@@ -30,7 +30,7 @@ from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.journals import definitions as d
 from tests.journals import programs as g
 from tests.journals.golden import FOLDER, Golden, GoldenSegment, listing, status_name

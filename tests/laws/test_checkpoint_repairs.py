@@ -27,7 +27,7 @@ from holdfast.store.memory.store import MemoryStore
 from holdfast.store.sqlite.backup import backup
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.programs import SIGNALS, Unlucky, World, world
 from tests.laws.test_checkpoint_laws import Constant
 from tests.simulation.chronicle import Watched

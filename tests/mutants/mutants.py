@@ -289,7 +289,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "local-lease-ignored",
-        "src/holdfast/worker/lease.py",
+        "src/holdfast/worker/presence/lease.py",
         "return self._time() < self._deadline",
         "return self._deadline >= 0",
         (LEASE,),
@@ -359,7 +359,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "late-claim-taken",
-        "src/holdfast/worker/lease.py",
+        "src/holdfast/worker/presence/lease.py",
         "return self.losses == losses and self.alive()",
         "return True",
         (HELD_SINCE,),

@@ -26,12 +26,12 @@ from holdfast import Holdfast, WorkerOptions, step_info
 from holdfast.cells.cell import decode_cell
 from holdfast.errors import HoldfastError
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine import cell_turn
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lanes import cell_turn
 from holdfast.runs.lanes import is_lane, lane_id
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
 from tests.simulation import books, broken
 from tests.simulation.books import FIRST, MACHINE, VERSIONS, Told

@@ -17,7 +17,7 @@ from holdfast.programs.function.decorators import STEPS
 from holdfast.programs.machine.kind import Machines
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import StepInfo, _current
 from tests.laws.programs import Unlucky, World, play, world
 from tests.simulation.broken import Broken

@@ -32,7 +32,7 @@ from holdfast.schedules.timing import microseconds, moment, next_tick
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.simulation.faults import Faults, FaultyStore, Graves
 from tests.simulation.simulate import _abandon
 from tests.simulation.world import Violation

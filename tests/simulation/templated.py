@@ -24,7 +24,7 @@ from holdfast.programs.machine.kind import Machines
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.simulation.check_templates import OPERATOR, Ground, check_laws
 from tests.simulation.faults import Faults, FaultyStore, Graves
 from tests.simulation.simulate import _abandon

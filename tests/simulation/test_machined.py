@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.programs.machine.cell_turn import CellTurn, ReceiptArrived
+from holdfast.programs.machine.lanes.cell_turn import CellTurn, ReceiptArrived
 from tests.simulation.machined import simulate_machines
 from tests.simulation.world import Violation
 from tests.volume import volume

@@ -32,8 +32,8 @@ from holdfast.transports.http import sender
 from holdfast.transports.http.answer import Answer
 from holdfast.transports.http.call import HttpCall
 from holdfast.webhooks.signatures import ID, proved_id
-from holdfast.worker.heart import LoopPulse
 from holdfast.worker.lifecycle import FRESH_SECONDS
+from holdfast.worker.presence.heart import LoopPulse
 from tests.simulation.faults import Faults, FaultyStore, Graves
 from tests.simulation.scheduled import Shared
 from tests.simulation.simulate import _abandon

@@ -144,7 +144,7 @@ class Holdfast(Parts):
     def _new_worker(self) -> Worker:
         from holdfast.client.duties import duties_of
         from holdfast.client.schedules.launcher import ScheduleLauncher
-        from holdfast.worker.heart import ThreadPulse
+        from holdfast.worker.presence.heart import ThreadPulse
         from holdfast.worker.worker import Worker
 
         return Worker(

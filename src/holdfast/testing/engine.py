@@ -27,8 +27,8 @@ from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
-from holdfast.worker.heart import Beats, LoopPulse, Pulse
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.presence.heart import Beats, LoopPulse, Pulse
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -18,7 +18,6 @@ from holdfast.kernel.arrivals import Arrival
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
-from holdfast.worker.cell_supplier import CellSupplier
 from holdfast.worker.executions import Executions
 from holdfast.worker.faults import Faults
 from holdfast.worker.gate.answers import Recorded
@@ -28,16 +27,17 @@ from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
 from holdfast.worker.held_runs import HeldRuns
 from holdfast.worker.inboxes import Inboxes
-from holdfast.worker.lane_warden import LaneWarden
-from holdfast.worker.lease import LocalLease
+from holdfast.worker.lanes.cell_supplier import CellSupplier
+from holdfast.worker.lanes.lane_warden import LaneWarden
 from holdfast.worker.messenger import Messenger, Roles
 from holdfast.worker.opener import Opener
 from holdfast.worker.parker import Parker
+from holdfast.worker.presence.lease import LocalLease
 from holdfast.worker.pump import Pump
 from holdfast.worker.rebuilder import Rebuilder
-from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.steps.dispatcher import Dispatcher
 from holdfast.worker.steps.performer import Performer
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 from holdfast.worker.turn_plan import Plan
 
 log = logging.getLogger("holdfast.worker")

@@ -17,7 +17,7 @@ from holdfast.kernel.execution import Entropy, Execution, Turn
 from holdfast.kernel.program import Program
 from holdfast.programs.catalogue import Catalogue
 from holdfast.programs.machine.kind import Machines
-from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.runs.birth import Birth
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock

@@ -21,7 +21,7 @@ from holdfast.runs.log_records import about
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
-from holdfast.worker.receipt_signer import ReceiptSigner
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 log = logging.getLogger("holdfast.worker")
 

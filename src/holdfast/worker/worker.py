@@ -34,12 +34,11 @@ from holdfast.worker.advancer import Advancer, Ended
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.policy_watcher import PolicyWatcher
-from holdfast.worker.heart import Beats, Pulse, ThreadPulse
-from holdfast.worker.lease import LocalLease
 from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.receipt_signer import ReceiptSigner
-from holdfast.worker.registration import new_id, queues_of, worker_row
+from holdfast.worker.presence.heart import Beats, Pulse, ThreadPulse
+from holdfast.worker.presence.lease import LocalLease
+from holdfast.worker.presence.registration import new_id, queues_of, worker_row
 from holdfast.worker.roles.claimer import Claimer
 from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
@@ -52,6 +51,7 @@ from holdfast.worker.spans import Spans
 from holdfast.worker.steps.containment import contain_tasks
 from holdfast.worker.steps.performance import is_authored
 from holdfast.worker.steps.performer import Performer
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 from holdfast.worker.steps.taker import Taker
 from holdfast.worker.watchdog import Watchdog, guard
 

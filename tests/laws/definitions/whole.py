@@ -28,7 +28,7 @@ from holdfast.programs.function.loop import dispose_all
 from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
 from tests.laws.definitions.grow import Case
 from tests.laws.definitions.outside import ERRORS, STAGE, Fate, Outside, continued, function, other

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from holdfast import Holdfast
 from holdfast.cells.cell import decode_cell
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.checked_lane import check_lane
 from holdfast.programs.machine.kind import Machines
-from holdfast.programs.machine.lane_counts import lanes_of
+from holdfast.programs.machine.lanes.checked_lane import check_lane
+from holdfast.programs.machine.lanes.lane_counts import lanes_of
 from holdfast.runs.journals import check_chain
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.machines.bank import Account, Event, account, events, expected
 from tests.unit.worker.ground import OPTIONS, Line
 from tests.volume import volume

@@ -11,12 +11,12 @@ import pytest
 from holdfast import Holdfast
 from holdfast.cells.cell import decode_cell
 from holdfast.errors import InvalidRequest
-from holdfast.programs.machine import succession
-from holdfast.programs.machine.lane_counts import LANE_COUNT, LaneTable, read_table
+from holdfast.programs.machine.lanes import succession
+from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT, LaneTable, read_table
 from holdfast.runs.lanes import parse_lane, place_of
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import run_virtually
-from holdfast.worker import cell_supplier
+from holdfast.worker.lanes import cell_supplier
 from tests.laws.machines import bank
 from tests.laws.machines.bank import Account, Event, account, events, expected
 from tests.laws.machines.test_lanes import TENANT, Life, _comparable

@@ -22,7 +22,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.programs.function.loop import dispose_all
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.forms import People
 from tests.laws.sagas.judge import judge

@@ -13,8 +13,8 @@ from holdfast.errors import RunNotFound
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import LoopPulse
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.presence.heart import LoopPulse
 
 SLOW = {"type": "object", "properties": {"again": {"type": "boolean", "default": False}}}
 ROUNDS = {

@@ -16,7 +16,7 @@ from holdfast import Holdfast, WorkerOptions
 from holdfast.cells.cell import CellRecord
 from holdfast.errors import InvalidFunction, InvalidRequest, SchemaMismatch
 from holdfast.journal.cbor import canonical
-from holdfast.programs.machine.envelopes import HOPS_LIMIT, Release
+from holdfast.programs.machine.lanes.envelopes import HOPS_LIMIT, Release
 from holdfast.programs.machine.schemas import schema
 from holdfast.runs.lanes import LaneMessage
 from holdfast.testing import MachineEngine, machine_engine, run_virtually

@@ -20,8 +20,8 @@ from holdfast.journal.attribution import giver_of
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.receipt_signatures import ReceiptSignature, message_of, signature_of, with_signature
-from holdfast.programs.machine.checked_lane import check_lane
 from holdfast.programs.machine.declarations import declare
+from holdfast.programs.machine.lanes.checked_lane import check_lane
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import (
     EffectEntry,

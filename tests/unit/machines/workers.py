@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast import Holdfast, Policy, WorkerOptions
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.machine import Machine
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.unit.worker.ground import FREE, OPTIONS, VIRTUAL_LEASE_SECONDS, Ground, Line, line_of
 
 PLAIN = replace(OPTIONS, lease_seconds=VIRTUAL_LEASE_SECONDS)

@@ -22,7 +22,7 @@ from holdfast.programs.machine.occurrences import Settled
 from holdfast.programs.machine.proposals import ManifestsMode
 from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.unit.worker.ground import FREE, OPTIONS, VIRTUAL_LEASE_SECONDS, Ground, Line, line_of
 
 KIND = "governed.order"

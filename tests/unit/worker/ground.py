@@ -29,7 +29,7 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import Beats, LoopPulse, Pulse
+from holdfast.worker.presence.heart import Beats, LoopPulse, Pulse
 
 T = TypeVar("T")
 R = TypeVar("R", bound=r.Record)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from holdfast.cells.cell import CellRecord, encode_cell
-from holdfast.programs.machine.lane_counts import LaneCounts
-from holdfast.programs.machine.lane_roots import KEPT_ROOTS
+from holdfast.programs.machine.lanes.lane_counts import LaneCounts
+from holdfast.programs.machine.lanes.lane_roots import KEPT_ROOTS
 from holdfast.runs.lanes import lane_id
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.testing.stores.cell_roots import put
+from holdfast.testing.stores.machines.cell_roots import put
 from holdfast.testing.stores.samples import begun, start
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.roles.indexer import EVENTS, LEFT_ALONE, LOOK_SECONDS, SECONDS, SWEPT_AT, Indexer

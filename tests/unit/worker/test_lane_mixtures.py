@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast import Holdfast, step
 from holdfast.cells.cell import CellRecord
-from holdfast.programs.machine import cell_turn
 from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.lanes import cell_turn
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
 from holdfast.runs.lanes import lane_id

@@ -12,8 +12,8 @@ from holdfast import Holdfast
 from holdfast.cells.cell import CellRecord
 from holdfast.client.machines import sender
 from holdfast.errors import InvalidRequest, LaneFull
-from holdfast.programs.machine.envelopes import Release
 from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.lanes.envelopes import Release
 from holdfast.programs.machine.machine import Machine, machine
 from holdfast.programs.machine.manifest import MachineLimits
 from holdfast.runs.lanes import LaneMessage, lane_id

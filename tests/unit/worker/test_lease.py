@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.worker.lease import LocalLease
+from holdfast.worker.presence.lease import LocalLease
 
 
 def test_an_answer_counts_only_where_the_worker_was_not_forgotten_on_its_way() -> None:

@@ -21,7 +21,7 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.views import JournalEntry
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 
 COLD = WorkerOptions(warm_limit=0, retention_days=None)
 """Nothing is kept warm: every turn after a wait is a replay."""

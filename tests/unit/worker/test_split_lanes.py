@@ -12,14 +12,14 @@ import pytest
 from holdfast import Holdfast, step
 from holdfast.cells.cell import decode_cell
 from holdfast.journal.payload import Ok
-from holdfast.programs.machine import succession
 from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.lanes import succession
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
 from holdfast.programs.machine.schemas import schema
 from holdfast.store import protocol as p
 from holdfast.testing.postgres import PostgresServer
-from holdfast.worker import cell_supplier
+from holdfast.worker.lanes import cell_supplier
 
 KEYS = 30
 EVENTS = 6

@@ -13,7 +13,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Answer
 from holdfast.testing.stores.samples import start
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 
 SECONDS = 1.2345
 

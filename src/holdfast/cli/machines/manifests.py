@@ -15,11 +15,11 @@ from holdfast.client.machines.migrations import MigrationReport
 from holdfast.client.views.manifests import ManifestInfo, ProposalInfo
 from holdfast.client.views.times import clock
 from holdfast.errors import InvalidManifest, ManifestBlocked
+from holdfast.programs.machine.lanes.shadow_reports import MachineShadow, ShadowReport
 from holdfast.programs.machine.manifest import manifest_digest
 from holdfast.programs.machine.manifest_changes import MachineChange
 from holdfast.programs.machine.manifest_reader import read_manifest
 from holdfast.programs.machine.proposals import STATUSES
-from holdfast.programs.machine.shadow_reports import MachineShadow, ShadowReport
 
 _app = click.option("--app", metavar="APP", help="The code: module:attribute or file.py:attribute.")
 _needed_app = click.option(

@@ -9,8 +9,8 @@ from holdfast.client.pages import check_limit
 from holdfast.client.views.cells import DeadLetterInfo, dead_letter_info, read_key
 from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.errors import DeadLetterNotFound, HoldfastError, InvalidRequest
-from holdfast.programs.machine.cell_turn import CIRCLE, UNHEARD
-from holdfast.programs.machine.envelopes import Envelope
+from holdfast.programs.machine.lanes.cell_turn import CIRCLE, UNHEARD
+from holdfast.programs.machine.lanes.envelopes import Envelope
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.lanes import LaneMessage, lane_id, lane_of, place_of
 from holdfast.store import protocol as p

@@ -11,7 +11,7 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
 from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
-from holdfast.programs.machine.envelopes import Addressed, read_envelope
+from holdfast.programs.machine.lanes.envelopes import Addressed, read_envelope
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
 from holdfast.runs.birth import child_id

@@ -27,7 +27,7 @@ from holdfast.errors import (
 from holdfast.people.names import person
 from holdfast.people.users import USER
 from holdfast.programs.machine import proposals as q
-from holdfast.programs.machine.lane_counts import LANE_COUNT
+from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest, manifest_digest
 from holdfast.programs.machine.manifest_changes import changes, misfit

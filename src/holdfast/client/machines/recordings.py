@@ -19,8 +19,8 @@ from holdfast.journal.blobs import references
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lanes.shadow_reports import ShadowReport
 from holdfast.programs.machine.manifest_changes import MachineChange
-from holdfast.programs.machine.shadow_reports import ShadowReport
 from holdfast.store import protocol as p
 
 _FORMAT: Final = "holdfast-recording/1"

@@ -19,11 +19,11 @@ from holdfast.errors import HoldfastError
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lanes.shadow_lane import ShadowTallies, shadow_lane
+from holdfast.programs.machine.lanes.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.manifest_changes import MachineChange, misfit
-from holdfast.programs.machine.shadow_lane import ShadowTallies, shadow_lane
-from holdfast.programs.machine.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.runs.journals import check_chain
 from holdfast.store import protocol as p
 

@@ -14,7 +14,7 @@ from holdfast.client.views.values import call_value, payload_value
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.envelopes import (
+from holdfast.programs.machine.lanes.envelopes import (
     Addressed,
     Adoption,
     ForwardedReceipt,
@@ -22,8 +22,8 @@ from holdfast.programs.machine.envelopes import (
     Release,
     read_envelope,
 )
-from holdfast.programs.machine.held_events import ProgressArrived, ReceiptArrived, read_held
-from holdfast.programs.machine.notes import read_note
+from holdfast.programs.machine.lanes.held_events import ProgressArrived, ReceiptArrived, read_held
+from holdfast.programs.machine.lanes.notes import read_note
 from holdfast.runs.kinds.cells import CELLS
 from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR, ProgressFrame
 

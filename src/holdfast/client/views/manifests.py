@@ -7,10 +7,10 @@ from datetime import datetime
 
 import msgspec
 
+from holdfast.programs.machine.lanes.shadow_reports import ShadowReport
 from holdfast.programs.machine.manifest import MachineManifest
 from holdfast.programs.machine.manifest_changes import MachineChange
 from holdfast.programs.machine.proposals import ProposalStatus
-from holdfast.programs.machine.shadow_reports import ShadowReport
 
 
 class ManifestInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidRequest, WorkflowUnknown
 from holdfast.kernel.program import Program
-from holdfast.programs.machine.hot_cells import HotCells
-from holdfast.programs.machine.lane import LaneProgram
-from holdfast.programs.machine.lane_counts import Counted
+from holdfast.programs.machine.lanes.hot_cells import HotCells
+from holdfast.programs.machine.lanes.lane import LaneProgram
+from holdfast.programs.machine.lanes.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.proposals import MODES, ManifestsMode

@@ -25,8 +25,8 @@ from typing import Final, Literal, TypeVar, get_args
 import msgspec
 
 from holdfast.errors import ProposalConflict, StoreCorrupt
+from holdfast.programs.machine.lanes.shadow_reports import ShadowReport
 from holdfast.programs.machine.manifest import MachineManifest, encode_manifest, manifest_digest
-from holdfast.programs.machine.shadow_reports import ShadowReport
 from holdfast.store.protocol import Code, ItemKey, ItemRow, KeepCode
 
 ProposalStatus = Literal["proposed", "shadowed", "approved", "rejected", "applied"]

@@ -21,8 +21,8 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.urls import store_at
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualLoop, run_virtually
-from holdfast.worker.heart import Beats, LoopPulse, Pulse
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.presence.heart import Beats, LoopPulse, Pulse
 
 T = TypeVar("T")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from holdfast.testing.stores.advances import Advances
 from holdfast.testing.stores.alongside import Alongside
 from holdfast.testing.stores.blobs import Blobs
-from holdfast.testing.stores.cell_roots import RootTopic, UnrootedTopic
-from holdfast.testing.stores.cells import CellTopic
 from holdfast.testing.stores.checkpoints import CheckpointTopic
 from holdfast.testing.stores.claims import Claims
 from holdfast.testing.stores.commits import Commits
@@ -25,6 +23,9 @@ from holdfast.testing.stores.handovers import HandoverTopic
 from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.items import ItemTopic
 from holdfast.testing.stores.leases import Leases
+from holdfast.testing.stores.machines.cell_roots import RootTopic, UnrootedTopic
+from holdfast.testing.stores.machines.cells import CellTopic
+from holdfast.testing.stores.machines.splits import SplitTopic
 from holdfast.testing.stores.operations import Operations
 from holdfast.testing.stores.pauses import Pauses
 from holdfast.testing.stores.programs import Programs
@@ -32,7 +33,6 @@ from holdfast.testing.stores.queries import Queries
 from holdfast.testing.stores.reads import Reads
 from holdfast.testing.stores.references import References
 from holdfast.testing.stores.retention import Retention
-from holdfast.testing.stores.splits import SplitTopic
 from holdfast.testing.stores.templates import TemplateTopic
 from holdfast.testing.stores.timers import Timers
 from holdfast.testing.stores.work import QueuedWork

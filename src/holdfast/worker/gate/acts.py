@@ -26,8 +26,8 @@ from holdfast.store.committer import Committer
 from holdfast.worker.gate import entries
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
-from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.steps.performance import Outcome
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 log = logging.getLogger("holdfast.gate")
 

@@ -43,8 +43,8 @@ from holdfast.worker.gate.openings import Openings
 from holdfast.worker.gate.releaser import Releaser, left_calls
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
-from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.spans import Spans
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 _REMEDY: Final = "find out who changed it (`holdfast audit verify`), mend it or restore a backup, then resume the run."
 

@@ -15,7 +15,7 @@ from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.advancer import Advancer
 from holdfast.worker.gate.answers import Recorded, has_answers, recorded_answers
-from holdfast.worker.lease import LocalLease
+from holdfast.worker.presence.lease import LocalLease
 
 T = TypeVar("T")
 

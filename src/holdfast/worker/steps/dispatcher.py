@@ -20,10 +20,10 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.acts import Acts
 from holdfast.worker.held import Held
-from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.steps.performance import Outcome, Performance
 from holdfast.worker.steps.performer import Performer
 from holdfast.worker.steps.progress import ProgressReports, Taken
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 
 class Dispatcher:

@@ -24,12 +24,12 @@ from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
-from holdfast.worker.lease import LocalLease
-from holdfast.worker.receipt_signer import ReceiptSigner
+from holdfast.worker.presence.lease import LocalLease
 from holdfast.worker.roles.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.steps.performance import Outcome, Performance
 from holdfast.worker.steps.performer import Performer
 from holdfast.worker.steps.progress import ProgressReports, Taken
+from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 log = logging.getLogger("holdfast.taker")
 

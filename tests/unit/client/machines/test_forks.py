@@ -12,11 +12,11 @@ from holdfast import Holdfast
 from holdfast.cells.cell import CellIntent, CellRecord, decode_cell, encode_cell
 from holdfast.client.machines.forks import _deliver, _taken_in
 from holdfast.errors import InvalidRequest
-from holdfast.programs.machine.lane_roots import make_root
+from holdfast.programs.machine.lanes.lane_roots import make_root
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.machines.bank import Account, Deposited, Event, Moved, account
 from tests.unit.worker.ground import OPTIONS
 

@@ -19,7 +19,7 @@ from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.heart import LoopPulse
+from holdfast.worker.presence.heart import LoopPulse
 from tests.unit.worker.ground import OPTIONS
 
 

@@ -18,17 +18,17 @@ from holdfast.client.machines.proofs import prove_cell
 from holdfast.client.views.cells import MachineInfo
 from holdfast.errors import CellMoving, InvalidRequest
 from holdfast.journal import events as e
-from holdfast.programs.machine import succession
 from holdfast.programs.machine.handle import Cell
-from holdfast.programs.machine.lane_roots import make_root
+from holdfast.programs.machine.lanes import succession
+from holdfast.programs.machine.lanes.lane_roots import make_root
+from holdfast.programs.machine.lanes.notes import read_note
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.manifest_changes import MachineChange
-from holdfast.programs.machine.notes import read_note
 from holdfast.runs.journals import check_chain
 from holdfast.runs.kinds.cells import CELLS
 from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR, lane_id
 from holdfast.store import protocol as p
-from holdfast.worker import cell_supplier
+from holdfast.worker.lanes import cell_supplier
 from tests.unit.client.machines import shop
 from tests.unit.client.machines.shop import ASK, Closed, Expired, Order, Placed, handled, order, parked, until
 

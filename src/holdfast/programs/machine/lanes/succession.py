@@ -22,8 +22,8 @@ from holdfast.cells.cell import CellRecord, encode_cell, intents_in_order
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.cell_turn import CellTurn
-from holdfast.programs.machine.envelopes import (
+from holdfast.programs.machine.lanes.cell_turn import CellTurn
+from holdfast.programs.machine.lanes.envelopes import (
     ForwardedReceipt,
     GoOn,
     Handed,
@@ -33,7 +33,7 @@ from holdfast.programs.machine.envelopes import (
     is_order,
     read_envelope,
 )
-from holdfast.programs.machine.held_events import Occurrence, ProgressArrived, ReceiptArrived, write_held
+from holdfast.programs.machine.lanes.held_events import Occurrence, ProgressArrived, ReceiptArrived, write_held
 from holdfast.runs.lanes import LANE_EVENT, LANE_GO_ON, LANE_HEIR, LaneMessage, lane_id, place_of, read_start
 
 AT_ONCE: Final = 500

@@ -13,7 +13,7 @@ from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.envelopes import Adoption, Envelope, HandOver, Release, read_envelope
+from holdfast.programs.machine.lanes.envelopes import Adoption, Envelope, HandOver, Release, read_envelope
 
 _RECEIPT: Final = "receipt"
 _DUE: Final = "due"

@@ -27,18 +27,18 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import CellCall, CellTurn
-from holdfast.programs.machine.changed_cells import encode_changed
-from holdfast.programs.machine.envelopes import Addressed, ForwardedReceipt, open_envelope
 from holdfast.programs.machine.executors import misfit_of, rejected
 from holdfast.programs.machine.handle import TurnContext
-from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived, read_held
-from holdfast.programs.machine.hot_cells import HotCells
+from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
+from holdfast.programs.machine.lanes.changed_cells import encode_changed
+from holdfast.programs.machine.lanes.envelopes import Addressed, ForwardedReceipt, open_envelope
+from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived, read_held
+from holdfast.programs.machine.lanes.hot_cells import HotCells
+from holdfast.programs.machine.lanes.notes import CellNote, IntentNote, TurnNote, code_hash, emitted_hash, read_note
+from holdfast.programs.machine.lanes.open_intents import OpenIntent, OpenIntents
+from holdfast.programs.machine.lanes.succession import Succession
 from holdfast.programs.machine.machine import Machine
-from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, code_hash, emitted_hash, read_note
 from holdfast.programs.machine.occurrences import Progress
-from holdfast.programs.machine.open_intents import OpenIntent, OpenIntents
-from holdfast.programs.machine.succession import Succession
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
 from holdfast.runs.lanes import CellOrigin, ProgressFrame

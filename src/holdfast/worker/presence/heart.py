@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.store.protocol import Store
-from holdfast.worker.lease import LocalLease
+from holdfast.worker.presence.lease import LocalLease
 from holdfast.worker.watchdog import Watchdog
 
 log = logging.getLogger("holdfast.heart")

@@ -19,11 +19,11 @@ from holdfast.journal.receipt_signatures import signature_of
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.cell_turn import CellTurn
-from holdfast.programs.machine.hot_cells import HotCells
-from holdfast.programs.machine.lane import OPEN, LaneProgram
+from holdfast.programs.machine.lanes.cell_turn import CellTurn
+from holdfast.programs.machine.lanes.hot_cells import HotCells
+from holdfast.programs.machine.lanes.lane import OPEN, LaneProgram
+from holdfast.programs.machine.lanes.notes import TurnNote, read_note
 from holdfast.programs.machine.machine import Machine
-from holdfast.programs.machine.notes import TurnNote, read_note
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS
 

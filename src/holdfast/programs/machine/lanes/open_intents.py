@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.held_events import ProgressArrived
-from holdfast.programs.machine.notes import IntentNote
+from holdfast.programs.machine.lanes.held_events import ProgressArrived
+from holdfast.programs.machine.lanes.notes import IntentNote
 from holdfast.runs.lanes import ProgressFrame
 
 

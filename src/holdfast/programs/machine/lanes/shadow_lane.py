@@ -19,14 +19,14 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.cell_turn import CellCall, CellTurn
-from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.handle import TurnContext
-from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived
-from holdfast.programs.machine.hot_cells import HotCells
-from holdfast.programs.machine.lane import OPEN, LaneProgram
+from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
+from holdfast.programs.machine.lanes.envelopes import Envelope
+from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.lanes.hot_cells import HotCells
+from holdfast.programs.machine.lanes.lane import OPEN, LaneProgram
+from holdfast.programs.machine.lanes.notes import TurnNote, read_note
 from holdfast.programs.machine.machine import Machine
-from holdfast.programs.machine.notes import TurnNote, read_note
 from holdfast.programs.machine.switchboard import Switchboard
 
 _UNRECORDED: Final = 1 << 40

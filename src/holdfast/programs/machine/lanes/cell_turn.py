@@ -22,10 +22,10 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.receipt_signatures import signature_of, unsigned
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.function.values import decode
-from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, HandOver, Release
 from holdfast.programs.machine.executors import is_rejected
 from holdfast.programs.machine.handle import TurnContext
-from holdfast.programs.machine.held_events import (
+from holdfast.programs.machine.lanes.envelopes import HOPS_LIMIT, Adoption, Envelope, HandOver, Release
+from holdfast.programs.machine.lanes.held_events import (
     Due,
     Happening,
     Occurrence,

@@ -21,7 +21,7 @@ from holdfast.audit.notes import named, note
 from holdfast.audit.records import Operated
 from holdfast.cells.cell import decode_cell
 from holdfast.programs.machine.kind import Machines
-from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest
 from holdfast.programs.machine.manifest_changes import changes, merged, misfit
 from holdfast.programs.machine.proposals import (

@@ -1,0 +1,1 @@
+"""Cells of machines, their roots, and runs that are split."""
