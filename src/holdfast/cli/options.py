@@ -144,16 +144,19 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """``NAME=VALUE``."""
+    """``NAME=VALUE``, or of what else the ``form`` tells."""
 
     name = "pair"
+
+    def __init__(self, form: str = "NAME=VALUE") -> None:
+        self._form = form
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
         name, mark, text = str(value).partition("=")
         if not mark or not name:
-            self.fail(f"{value!r} is not NAME=VALUE.", param, ctx)
+            self.fail(f"{value!r} is not {self._form}.", param, ctx)
         return name, text
 
 

@@ -43,20 +43,6 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
         return queues
 
 
-class ExecutorKey(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """``payments=/run/secrets/payments.pem``: an executor, and the file of its private key."""
-
-    name = "executor key"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, mark, file = str(value).partition("=")
-        if not (name and mark and file):
-            self.fail(f"{value!r} is no key of an executor: write NAME=FILE.", param, ctx)
-        return name, file
-
-
 @click.command()
 @click.argument("app", required=False)
 @options.definitions
@@ -83,7 +69,7 @@ class ExecutorKey(click.ParamType):  # type: ignore[type-arg]  # generic in newe
 @click.option(
     "--executor-key",
     "executor_keys",
-    type=ExecutorKey(),
+    type=options.Pair("a key of an executor: write NAME=FILE"),
     multiple=True,
     envvar="HOLDFAST_EXECUTOR_KEYS",
     metavar="NAME=FILE",
