@@ -396,11 +396,16 @@ async def test_a_changed_policy_lets_runs_begin_at_once(place: Place) -> None:
     file.write_text("version: 1\nrules: []\ncaps:\n  default:\n    max_concurrency: 1\n")
 
     async with engine(place, policy=str(file)) as app:
-        await app.start(busy, 6.0, id="first")
+        await app.start(busy, 12.0, id="first")
         await asyncio.sleep(0.2)
         second = await app.start(nap, 0.0, id="second")
+        changed = time.time()
         file.write_text("version: 1\nrules: []\ncaps:\n  default:\n    max_concurrency: 2\n")
-        await second.result(3.5)  # the file is checked every two seconds
+        await second.result(20)
+        row = await row_of(app.store, second.key)
+        assert row.begun_at is not None
+        begun = row.begun_at / 1e6
+        assert begun - changed - delays.within(changed, begun) < 3.5, "the file is checked every two seconds"
 
 
 # -- a clock that was wrong ----------------------------------------------------------------------------------------
