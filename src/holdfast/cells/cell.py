@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -152,20 +152,23 @@ def shown_key(key: bytes) -> str:
 
 
 def _require_lawful(cell: CellRecord) -> None:
-    positions = [intent.position for intent in cell.intents]
-    if list(cell.intents) != intents_in_order(cell.intents) or len({_place(each) for each in cell.intents}) < len(
-        positions
-    ):
-        raise ValueError("its intents are not in the order of their positions, each once")
-    if cell.timers != timers_in_order(cell.timers):
+    if cell.intents:
+        _require_intents(cell.intents)
+    if len(cell.timers) > 1 and cell.timers != timers_in_order(cell.timers):
         raise ValueError("its timers are not in the order of their times")
     if cell.status not in STATUSES:
         raise ValueError(f"{cell.status!r} is no status of a cell")
     if bool(cell.reason) != (cell.status in _REASONED):
         raise ValueError(f"a cell that is {cell.status} has {'no' if cell.reason else 'a'} reason")
-    numbers = (*positions, cell.last_sequence, cell.last_active, cell.machine_version)
-    if min(numbers) < 0:
-        raise ValueError("positions, sequences, times and versions are not negative")
+    if min(cell.last_sequence, cell.last_active, cell.machine_version) < 0:
+        raise ValueError("sequences, times and versions are not negative")
+
+
+def _require_intents(intents: tuple[CellIntent, ...]) -> None:
+    if list(intents) != intents_in_order(intents) or len({_place(each) for each in intents}) < len(intents):
+        raise ValueError("its intents are not in the order of their positions, each once")
+    if min(intent.position for intent in intents) < 0:
+        raise ValueError("positions are not negative")
 
 
 def intents_in_order(intents: Iterable[CellIntent]) -> list[CellIntent]:
@@ -186,7 +189,7 @@ def _require_indexed(entry: IndexEntry) -> None:
 
 def _written(record: CellRecord | IndexEntry) -> bytes:
     try:
-        form = msgspec.to_builtins(record, builtin_types=_AS_IS)
+        form = _form(record)
         if not isinstance(record, CellRecord) or not record.intents:
             return cbor.write([_FORMAT, *form])
         # An intent of the lane itself has no origin, as in records that were written before there was one.
@@ -195,6 +198,14 @@ def _written(record: CellRecord | IndexEntry) -> bytes:
         return cbor.write([_FORMAT_OF_HEIRS if of_heirs else _FORMAT, *form])
     except cbor.Unfit as error:
         raise ValueError("it has a number over 64 bits, or a text that is no Unicode") from error
+
+
+def _form(record: CellRecord | IndexEntry) -> list[Any]:
+    """The fields of a record as plain data."""
+    if isinstance(record, CellRecord) and (record.intents or record.timers):
+        form: list[Any] = msgspec.to_builtins(record, builtin_types=_AS_IS)
+        return form
+    return list(msgspec.structs.astuple(record))
 
 
 def _read(data: bytes, kind: type[_Record]) -> _Record:

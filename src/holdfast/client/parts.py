@@ -245,7 +245,7 @@ class Parts(Actor):
 
         return Machines(mode=self._whole().manifests_mode)
 
-    @property
+    @cached_property
     def machines(self) -> AppMachines:
         """Events for machines, and their cells."""
         from holdfast.client.machines.app_machines import AppMachines

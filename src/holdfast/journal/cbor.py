@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import cbor2
 
 _SHORT: Final = 64
+_FEW: Final = 16
 _LARGEST: Final = (1 << 64) - 1
 _BYTES: Final = [bytes((number,)) for number in range(256)]
 _INTEGERS: Final = _BYTES[:24]
@@ -48,25 +49,20 @@ def write(value: object, levels: int = DEEPEST) -> bytes:
 
 def _write(value: object, parts: list[bytes], levels: int) -> None:
     kind = type(value)
-    if kind is int:
-        number: int = value  # type: ignore[assignment]  # narrowed by its exact type
-        parts.append(_INTEGERS[number] if 0 <= number < 24 else integer(number))
-    elif kind is str:
-        string: str = value  # type: ignore[assignment]
-        parts.append(text(string))
+    scalar = SCALARS.get(kind)
+    if scalar is not None:
+        parts.append(scalar(value))
     elif kind is list or kind is tuple:
-        items: list[object] = value  # type: ignore[assignment]
+        items: list[object] = value  # type: ignore[assignment]  # narrowed by its exact type
         if not levels:
             raise TooDeep
         parts.append(array(len(items)))
         for item in items:
-            _write(item, parts, levels - 1)
-    elif kind is bytes:
-        parts.append(data(value))  # type: ignore[arg-type]
-    elif value is None:
-        parts.append(b"\xf6")
-    elif kind is bool:
-        parts.append(b"\xf5" if value else b"\xf4")
+            scalar = SCALARS.get(type(item))
+            if scalar is not None:
+                parts.append(scalar(item))
+            else:
+                _write(item, parts, levels - 1)
     elif kind is dict:
         _write_map(value, parts, levels)  # type: ignore[arg-type]
     else:
@@ -77,18 +73,31 @@ def _write_map(value: dict[object, object], parts: list[bytes], levels: int) -> 
     """A map of texts: the canonical order is that of its keys' bytes, which begin with their length."""
     if not levels:
         raise TooDeep
-    if not value:
-        parts.append(b"\xa0")
-        return
-    keys: list[tuple[bytes, str]] = []
-    for key in value:
-        if type(key) is not str:
-            raise Unfit
-        keys.append((text(key), key))
-    parts.append(_head(0xA0, len(keys)))
-    for written, name in sorted(keys):
+    names = tuple(value)
+    parts.append(map_head(len(names)))
+    for written, name in _usual_order(names) if len(names) <= _FEW else _order(names):
         parts.append(written)
-        _write(value[name], parts, levels - 1)
+        item = value[name]
+        scalar = SCALARS.get(type(item))
+        if scalar is not None:
+            parts.append(scalar(item))
+        else:
+            _write(item, parts, levels - 1)
+
+
+def _order(names: tuple[object, ...]) -> list[tuple[bytes, str]]:
+    """The names of a map in canonical order, each with its bytes."""
+    keys: list[tuple[bytes, str]] = []
+    for name in names:
+        if type(name) is not str:
+            raise Unfit
+        keys.append((text(name), name))
+    keys.sort()
+    return keys
+
+
+_usual_order = lru_cache(maxsize=1024)(_order)
+"""Cached: small maps are mostly values of a few types, and have the same names in the same order."""
 
 
 def integer(number: int) -> bytes:
@@ -187,9 +196,15 @@ def array(count: int) -> bytes:
     return _ARRAYS[count] if count < 24 else _head(0x80, count)
 
 
+def map_head(count: int) -> bytes:
+    """The head of a map of so many members."""
+    return _head(0xA0, count)
+
+
 def data(value: bytes) -> bytes:
     """A string of bytes."""
-    return (_DATA[len(value)] if len(value) < 24 else _head(0x40, len(value))) + value
+    size = len(value)
+    return (_DATA[size] if size < 24 else _head(0x40, size)) + value
 
 
 def text(value: str) -> bytes:
@@ -221,3 +236,21 @@ def _head(major: int, number: int) -> bytes:
     if number <= _LARGEST:
         return _BYTES[major | 27] + number.to_bytes(8)
     raise Unfit
+
+
+def _nothing(_: object) -> bytes:
+    return b"\xf6"
+
+
+def _truth(value: object) -> bytes:
+    return b"\xf5" if value else b"\xf4"
+
+
+SCALARS: Final[dict[type, Callable[[Any], bytes]]] = {
+    int: integer,
+    str: text,
+    bytes: data,
+    bool: _truth,
+    type(None): _nothing,
+}
+"""The writers of exact types that hold no other values. They raise Unfit."""

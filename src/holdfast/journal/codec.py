@@ -285,6 +285,10 @@ _FIELDS: Final[dict[type[e.Event], Callable[..., bytes | None]]] = {
     e.InvokeScheduled: _hot_scheduled,
     e.ExecutionAwaiting: _hot_awaiting,
     e.ExecutionResumed: lambda _: b"",
+    e.SignalDelivered: lambda v: cbor.text(v.signal_name) + _hot_payload(v.payload) + cbor.integer(v.delivery_id),
+    e.SignalReceived: lambda v: (
+        _path(v.promise_id.path) + cbor.text(v.signal_name) + _hot_payload(v.payload) + cbor.integer(v.delivery_id)
+    ),
 }
 
 _HOT: Final = {
@@ -295,8 +299,8 @@ _HOT: Final = {
     )
     for kind, write in _FIELDS.items()
 }
-"""The writers of the five events of every step: straight to bytes, without a list of fields. A writer gives None where
-a field that is usually left out is set; then ``_WRITERS`` is used. A law test compares both ways."""
+"""The writers of the events of every step and of every signal: straight to bytes, without a list of fields. A writer
+gives None where a field that is usually left out is set; then ``_WRITERS`` is used. A law test compares both ways."""
 
 _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "ExecutionStarted": lambda f, _: _read_started(*f),

@@ -7,6 +7,7 @@ exists: starting a lane that exists changes nothing.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final
 
 import cbor2
@@ -61,6 +62,7 @@ def refuse_lane(id: str, act: str) -> None:
         raise InvalidRequest(f"{id} carries the cells of a machine, and {act} is for runs: send events to its cells.")
 
 
+@lru_cache(maxsize=8192)
 def place_of(key: bytes) -> int:
     """The place of a key among all: the first bytes of its hash."""
     return int.from_bytes(hashlib.sha256(key).digest()[:4])

@@ -9,6 +9,7 @@ import cbor2
 import msgspec
 
 from holdfast.errors import StoreCorrupt
+from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
@@ -109,4 +110,4 @@ def read(message: Message, run: PromiseId) -> Arrival | CallChanged | None:
 
 
 def _write(fields: list[Any]) -> bytes:
-    return cbor2.dumps(fields, canonical=True)
+    return canonical(fields)

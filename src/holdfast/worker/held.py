@@ -67,6 +67,7 @@ class Held:
         "pause",
         "poison",
         "priority",
+        "reading_inbox",
         "reference",
         "row",
         "scheduled",
@@ -96,6 +97,7 @@ class Held:
         self.pause = run.pause
         self.poison: str | None = None  # of a lane: its next event has killed too many workers
         self.through = run.consumed
+        self.reading_inbox = False  # whether its inbox will be read in a moment
         self.execution: Execution | None = None
         self.warm: Execution | None = None  # the execution that was kept of it, until its inbox is read
         self.gate = RunCalls(run.writes) if run.governed else None

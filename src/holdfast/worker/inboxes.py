@@ -28,10 +28,13 @@ class Inboxes:
         self._beside = beside
 
     def fetch(self, held: Held) -> None:
-        """Read the messages of a run, in the background."""
-        self._beside(self._fetch(held))
+        """Read the messages of a run, in the background. Many that come at once are read at once."""
+        if not held.reading_inbox:
+            held.reading_inbox = True
+            self._beside(self._fetch(held))
 
     async def _fetch(self, held: Held) -> None:
+        held.reading_inbox = False  # what comes from now on may be too late for this reading
         inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
         recorded = await recorded_answers(self._store, held.key) if has_answers(inbox) else None
         if held.dropped or held.pause is not None or not self._take_in(held, inbox, recorded):

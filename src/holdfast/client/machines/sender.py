@@ -173,10 +173,10 @@ class EventSender:
 
     async def _begin(self, tenant: str, letter: LaneMessage) -> None:
         app, kind, lane = self._app, self._kind, (tenant, letter.machine, letter.lane)
-        counts = LaneCounts(app.whole_store, app.clock, kind.counted)
-        await counts.confirm(tenant, {letter.machine: kind.machines[letter.machine].lanes})
         if lane in kind.begun:
             return
+        counts = LaneCounts(app.whole_store, app.clock, kind.counted)
+        await counts.confirm(tenant, {letter.machine: kind.machines[letter.machine].lanes})
         committer = app.committer if app.binding is None else app.binding.engine.committer
         await committer.commit(lane_start(tenant, letter.machine, letter.lane, app.clock.now()))
         kind.begun.add(lane)

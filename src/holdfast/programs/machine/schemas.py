@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.errors import InvalidFunction, SchemaMismatch
 from holdfast.journal import cbor
+from holdfast.programs.machine.flat_writer import NOT_FLAT, flat_writer
 
 NAMESPACE: Final = "app"
 SYSTEM: Final = "sys"
@@ -119,7 +120,7 @@ class ValueSchema:
     that cannot be one, and ValueError for what is no JSON Schema.
     """
 
-    __slots__ = ("_faults", "_is_instance", "json_schema", "kind", "name")
+    __slots__ = ("_faults", "_is_instance", "_write_flat", "json_schema", "kind", "name")
 
     def __init__(self, kind: Any, name: str | None = None, written: Mapping[str, Any] | None = None) -> None:
         self.kind = kind if written is None else Any
@@ -127,12 +128,18 @@ class ValueSchema:
         self._is_instance = _instance_check(self.kind)
         self.json_schema = _json_schema(kind, self.name) if written is None else dict(written)
         self._faults = None if written is None else _validator(self.json_schema)
+        self._write_flat = flat_writer(self.kind)
 
     def __repr__(self) -> str:
         return f"ValueSchema({self.name})"
 
     def encode(self, value: object) -> bytes:
         """The one form of a value. Raises SchemaMismatch for one of another type, in whole or in part."""
+        if self._write_flat is not None and type(value) is self.kind:
+            try:
+                return self._write_flat(value)
+            except NOT_FLAT:
+                pass  # the general way says what is wrong
         if not self._is_instance(value):
             raise self._misfit(f"a value of type {type(value).__qualname__} was given", "", "give one of its type")
         try:
@@ -148,6 +155,10 @@ class ValueSchema:
                 plain = cbor.read(data)
                 return plain if type(plain) is self.kind else self._converted(plain)
             plain = cbor.parse(data)
+            if self._write_flat is not None:
+                value = self._flat(plain, data)
+                if value is not None:
+                    return value
             value = self._converted(plain)
             again = _plain(value)
             if cbor.canonical(again) != data:
@@ -159,6 +170,11 @@ class ValueSchema:
             raise self._misfit(str(error), "", "send canonical CBOR") from error
         return value
 
+    def check(self, plain: object, data: bytes) -> None:
+        """Raises SchemaMismatch where plain data, or its canonical bytes, are of no value of this schema."""
+        if self.kind not in _UNCHANGED or type(plain) is not self.kind:
+            self.decode(data)
+
     def accept(self, plain: object) -> Any:
         """The value of plain data that somebody wrote by hand, such as JSON. Raises SchemaMismatch.
 
@@ -169,6 +185,15 @@ class ValueSchema:
         if unknown is not None:
             raise self._misfit("there is no such field", unknown, "leave it out, or declare it")
         return value
+
+    def _flat(self, plain: object, data: bytes) -> Any:
+        """The value of a flat type that is written as these bytes; None where the general way must look."""
+        assert self._write_flat is not None
+        try:
+            value = msgspec.convert(plain, self.kind, builtin_types=_AS_IS)
+            return value if self._write_flat(value) == data else None
+        except (*NOT_FLAT, msgspec.ValidationError):
+            return None
 
     def _converted(self, plain: object) -> Any:
         if self._faults is not None:

@@ -60,14 +60,14 @@ class Switchboard:
         return (self._declared if self._in_force is None else self._in_force).keys_of(executor)
 
     def targets(self, schema: str, value: bytes) -> list[tuple[str, int, bytes]]:
-        """Where a domain event goes: machine, lane and key, in the manifest's order.
+        """Where a domain event goes, by what its schema wrote: machine, lane and key, in the manifest's order.
 
         Raises SchemaMismatch, and InvalidRequest where the manifest in force names a machine that is not here: how many
         lanes it has is known only to its code.
         """
         self._refresh()
         found = []
-        for machine, key, _ in self._router.route(schema, value):
+        for machine, key, _ in self._router.route(schema, value, is_own=True):
             known = self._machines.get(machine)
             if known is None:
                 raise InvalidRequest(

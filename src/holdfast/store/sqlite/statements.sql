@@ -99,6 +99,15 @@ SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(read
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL AND (?4 IS NULL OR split IS NULL OR split = 'inherits')
 RETURNING arrived;
 
+-- name: arrive_all
+-- The same for many runs at once, and for some messages each: their number, and when the first of them came.
+UPDATE runs
+SET arrived = arrived + given.column3,
+    ready_at = CASE WHEN owner IS NULL THEN coalesce(ready_at, given.column4) END
+FROM (VALUES /* given */) AS given
+WHERE tenant = given.column1 AND id = given.column2 AND ended_at IS NULL AND (split IS NULL OR split = 'inherits')
+RETURNING tenant, id, arrived;
+
 -- name: split_of
 SELECT split FROM runs WHERE tenant = ? AND id = ?;
 
@@ -112,11 +121,20 @@ UPDATE runs SET cancelling = 1 WHERE tenant = ? AND id = ? AND NOT cancelling;
 -- name: note_delivery
 INSERT INTO deliveries (tenant, run, message, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
+-- name: note_deliveries
+INSERT INTO deliveries (tenant, run, message, at)
+SELECT * FROM (VALUES /* given */) WHERE column1 IS NOT NULL
+ON CONFLICT DO NOTHING;
+
 -- name: unnote_delivery
 DELETE FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
 
 -- name: add_message
 INSERT INTO inbox (tenant, run, position, kind, body, at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: add_messages
+INSERT INTO inbox (tenant, run, position, kind, body, at)
+SELECT * FROM (VALUES /* given */) WHERE column1 IS NOT NULL;
 
 -- name: drop_messages
 DELETE FROM inbox WHERE tenant = ? AND run = ? AND position <= ?;

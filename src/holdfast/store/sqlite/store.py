@@ -31,6 +31,7 @@ from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.operations import set_pause
 from holdfast.store.sqlite.queries import SqliteQueries
 from holdfast.store.sqlite.sql import SQL
+from holdfast.store.sqlite.usual_deliveries import DeliverySorter, UsualDeliveries
 from holdfast.store.sqlite.usual_turns import Unusual, UsualTurns, usual_turns, went_on
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -66,6 +67,7 @@ class SqliteStore(SqliteQueries):
         self._committer: ThreadPoolExecutor | None = None
         self._identity = FileIdentity(path)
         self._turn = asyncio.Lock()
+        self._deliveries = DeliverySorter()
         self._watchers: dict[Callable[[], None], asyncio.Task[None]] = {}
 
     def twin(self) -> SqliteStore:
@@ -91,6 +93,7 @@ class SqliteStore(SqliteQueries):
         self._identity = FileIdentity(self.path)
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
         self._turn = asyncio.Lock()
+        self._deliveries = DeliverySorter()
 
     async def close(self) -> None:
         for task in self._watchers.values():
@@ -168,18 +171,40 @@ class SqliteStore(SqliteQueries):
             return self._reader.execute(sql, values).fetchall()
 
     async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
-        if (usual := usual_turns(batch)) is not None:
+        turns, deliveries = usual_turns(batch), self._deliveries.usual(batch)
+        if turns or deliveries:
             with suppress(Unusual):
-                return await self._commit_usual(batch, usual)
+                return await self._commit_usual(batch, turns, deliveries)
         async with self._transaction() as connection:
             cursor = connection.cursor()
             return [apply(cursor, change) for change in batch]
 
-    async def _commit_usual(self, batch: Sequence[p.Change], usual: Mapping[int, p.Advance]) -> list[p.Answer]:
-        """Commit a batch of which many changes are usual turns. Raises Unusual where one of them is not, after all."""
-        async with self._transaction(UsualTurns(usual.values()).write) as connection:
-            cursor = connection.cursor()
-            return [went_on(usual[at]) if at in usual else apply(cursor, change) for at, change in enumerate(batch)]
+    async def _commit_usual(
+        self, batch: Sequence[p.Change], turns: Mapping[int, p.Advance], deliveries: Mapping[int, p.Deliver]
+    ) -> list[p.Answer]:
+        """Commit a batch of which many changes are usual. Raises Unusual where one of those is not, after all."""
+        advancing = UsualTurns(turns.values()) if turns else None
+        delivering = UsualDeliveries(deliveries.values()) if deliveries else None
+
+        def finish(connection: sqlite3.Connection) -> None:
+            for each in (advancing, delivering):
+                if each is not None:
+                    each.write(connection)
+
+        answers: dict[int, p.Answer] = {at: went_on(turn) for at, turn in turns.items()}
+        try:
+            async with self._transaction(finish) as connection:
+                cursor = connection.cursor()
+                for at, change in enumerate(batch):
+                    if at not in answers and at not in deliveries:
+                        answers[at] = apply(cursor, change)
+        except Unusual:
+            if delivering is not None:
+                self._deliveries.remember(delivering.strangers)
+            raise
+        if delivering is not None:
+            answers.update(zip(deliveries, delivering.answers, strict=True))
+        return [answers[at] for at in range(len(batch))]
 
     # -- leases --------------------------------------------------------------------------------------------------
 

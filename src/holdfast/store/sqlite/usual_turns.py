@@ -51,16 +51,14 @@ class UsualTurns:
     """The usual turns among the changes of a batch."""
 
     def __init__(self, turns: Collection[p.Advance]) -> None:
-        size = _size_for(len(turns))
         self._count = len(turns)
-        self._advance, self._add = _statements(size)
-        self._advanced: list[Any] = []
-        self._segments: list[Any] = []
+        self._advanced: list[Sequence[Any]] = []
+        self._segments: list[Sequence[Any]] = []
         for turn in turns:
             key, segment, projection = turn.key, turn.segment, turn.projection
             assert segment is not None
             head, at, first = segment.head, segment.at, segment.first
-            self._advanced += (
+            advanced = (
                 *key,
                 turn.epoch,
                 turn.version,
@@ -72,15 +70,14 @@ class UsualTurns:
                 projection.writes,
                 projection.governed,
             )
-            self._segments += (*key, turn.generation, first, segment.count, segment.events, head, at)
-        self._advanced += [None] * (_ADVANCED_COLUMNS * (size - self._count))
-        self._segments += [None] * (_SEGMENT_COLUMNS * (size - self._count))
+            self._advanced.append(advanced)
+            self._segments.append((*key, turn.generation, first, segment.count, segment.events, head, at))
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Make all of them, inside a transaction. Raises Unusual where one of them cannot be made: then roll back."""
-        if connection.execute(self._advance, self._advanced).rowcount != self._count:
+        if connection.execute(*filled("go_on_all", _ADVANCED_COLUMNS, self._advanced)).rowcount != self._count:
             raise Unusual
-        connection.execute(self._add, self._segments)
+        connection.execute(*filled("add_segments", _SEGMENT_COLUMNS, self._segments))
 
 
 def went_on(turn: p.Advance) -> p.Answer:
@@ -88,14 +85,14 @@ def went_on(turn: p.Advance) -> p.Answer:
     return p.Advanced(turn.consumed, None, False, ())
 
 
-def usual_turns(batch: Sequence[p.Change]) -> dict[int, p.Advance] | None:
-    """The usual turns in the batch, by their place in it, of runs that nothing else in it touches; None where they are
+def usual_turns(batch: Sequence[p.Change]) -> dict[int, p.Advance]:
+    """The usual turns in the batch, by their place in it, of runs that nothing else in it touches; none where they are
     few."""
     usual = {at: change for at, change in enumerate(batch) if type(change) is p.Advance and is_usual(change)}
     if FEWEST <= len(usual) < len(batch):
         touched = set(_touched(change for at, change in enumerate(batch) if at not in usual))
         usual = {at: turn for at, turn in usual.items() if turn.key not in touched}
-    return usual if len(usual) >= FEWEST else None
+    return usual if len(usual) >= FEWEST else {}
 
 
 def _touched(others: Iterable[p.Change]) -> Iterator[p.Key]:
@@ -106,16 +103,16 @@ def _touched(others: Iterable[p.Change]) -> Iterator[p.Key]:
                 yield each.key
 
 
-def _size_for(count: int) -> int:
-    """The number of rows that the statement has: a power of two, so that few statements are prepared."""
-    return 1 << (count - 1).bit_length()
+def filled(name: str, columns: int, rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
+    """A statement over these rows, and its values. It has a power of two of rows, so that few statements are prepared:
+    those that fill the list up are NULL."""
+    size = 1 << (len(rows) - 1).bit_length()
+    values = [value for row in rows for value in row]
+    values += [None] * (columns * (size - len(rows)))
+    return _statement(name, columns, size), values
 
 
 @cache
-def _statements(size: int) -> tuple[str, str]:
-    return _filled("go_on_all", _ADVANCED_COLUMNS, size), _filled("add_segments", _SEGMENT_COLUMNS, size)
-
-
-def _filled(name: str, columns: int, size: int) -> str:
+def _statement(name: str, columns: int, size: int) -> str:
     row = f"({', '.join('?' * columns)})"
     return SQL[name].replace(_GIVEN, ", ".join([row] * size))

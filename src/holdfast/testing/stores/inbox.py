@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
 from holdfast.testing.stores.samples import (
     NOW,
     WAITING,
@@ -21,7 +24,49 @@ from holdfast.testing.stores.samples import (
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
+async def _addressees(store: p.Store, name: str) -> None:
+    """Runs of every kind that messages are sent to: ready, leased, ended, and split into two."""
+    await store.commit([start(f"{name}:{number}") for number in range(4)])
+    await leased(store, f"{name} leased")
+    await ended(store, f"{name} ended")
+    await commit(store, p.MarkSplit(key(f"{name}:1"), p.split_mark(2, 2)))
+
+
+def _letters(name: str, chance: random.Random) -> list[p.Deliver]:
+    """Messages to some of them, and to one that is not there; some have ids that others have, too.
+
+    Heirs get theirs by their forerunner alone, as machines send them: only those of one addressee have an order.
+    """
+    runs = [f"{name}:0", f"{name}:1", *(f"{name} {kind}" for kind in ("leased", "ended", "missing"))]
+    chosen = chance.sample(runs, chance.randint(1, len(runs)))
+    ids = [None, None, *(f"m{number}" for number in range(chance.choice((3, 300))))]
+    letters = []
+    for number in range(chance.randint(8, 60)):
+        place = chance.choice((None, 0, (1 << 32) - 1))
+        letter = message(str(number), id=chance.choice(ids), at=NOW + number)
+        letters.append(p.Deliver(key(chance.choice(chosen)), letter, place=place))
+    return letters
+
+
 class Inbox(Topic):
+    @on_fresh_store
+    async def test_many_messages_at_once_are_answered_as_one_by_one(self, store: p.Store) -> None:
+        """Random batches, beside a store in memory that gets each alone: whatever way a store takes for many."""
+        plain = MemoryStore()
+        await plain.open()
+        for seed in range(12):
+            chance, name = random.Random(seed), f"run {seed}"
+            for each in (store, plain):
+                await _addressees(each, name)
+            keys = [key(f"{name}:{number}") for number in range(4)] + [key(f"{name} leased"), key(f"{name} ended")]
+            for _ in range(3):
+                letters = _letters(name, chance)
+                answers = [await commit(plain, letter) for letter in letters]
+                assert await store.commit(letters) == answers, seed
+                assert await store.messages(keys) == await plain.messages(keys), seed
+                rows = [[(run.arrived, run.ready_at) for run in await each.get(keys)] for each in (store, plain)]
+                assert rows[0] == rows[1], seed
+
     @on_fresh_store
     async def test_messages_take_positions_one_two_three_in_commit_order(self, store: p.Store) -> None:
         """Each run counts for itself, within a batch and across."""

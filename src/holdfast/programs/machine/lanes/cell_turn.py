@@ -84,6 +84,7 @@ class CellTurn:
         self._machine = machine
         self._cells = cells
         self._where = where
+        self._machine_hash = bytes.fromhex(where.machine_hash)
         self._board = board
         self._cause = str(run)
         self._root = run.root
@@ -108,7 +109,7 @@ class CellTurn:
         return self.changed[key] if key in self.changed else self._cells.get(key)
 
     def _one(self, key: bytes, occurrence: Occurrence, mailbox: deque[Occurrence]) -> None:
-        record = self.record(key) or CellRecord(key=key, machine_hash=bytes.fromhex(self._where.machine_hash))
+        record = self.record(key) or CellRecord(key=key, machine_hash=self._machine_hash)
         if isinstance(occurrence, Release):
             self._release(record, occurrence, mailbox)
         elif isinstance(occurrence, Adoption):
@@ -267,17 +268,16 @@ class CellTurn:
             self.changed[record.key] = None
             self._await_nothing(record.key)
             return
-        self._changed(
-            replace(
-                base,
-                state=record.state if state is None else state,
-                status=made.status,
-                reason=made.reason or ("it gave no reason" if made.status == "failed" else ""),
-                timers=() if made.status in TERMINAL else timers_in_order((*base.timers, *timers)),
-                asked=record.asked + len(made.effects),
-                machine_version=machine.version,
-                machine_hash=bytes.fromhex(self._where.machine_hash),
-            )
+        self.changed[record.key] = replace(
+            base,
+            state=record.state if state is None else state,
+            status=made.status,
+            reason=made.reason or ("it gave no reason" if made.status == "failed" else ""),
+            timers=() if made.status in TERMINAL else timers_in_order((*base.timers, *timers)),
+            asked=record.asked + len(made.effects),
+            machine_version=machine.version,
+            machine_hash=self._machine_hash,
+            last_active=self._where.now,
         )
 
     def _written_call(self, call: EffectRequest) -> Payload:
