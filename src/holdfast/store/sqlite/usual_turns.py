@@ -54,6 +54,7 @@ class UsualTurns:
         self._count = len(turns)
         self._advanced: list[Sequence[Any]] = []
         self._segments: list[Sequence[Any]] = []
+        self._consumed = [(*turn.key, turn.consumed) for turn in turns if turn.consumed]
         for turn in turns:
             key, segment, projection = turn.key, turn.segment, turn.projection
             assert segment is not None
@@ -78,6 +79,8 @@ class UsualTurns:
         if connection.execute(*filled("go_on_all", _ADVANCED_COLUMNS, self._advanced)).rowcount != self._count:
             raise Unusual
         connection.execute(*filled("add_segments", _SEGMENT_COLUMNS, self._segments))
+        if self._consumed:
+            connection.executemany(SQL["drop_messages"], self._consumed)
 
 
 def went_on(turn: p.Advance) -> p.Answer:

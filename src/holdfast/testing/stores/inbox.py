@@ -135,6 +135,18 @@ class Inbox(Topic):
         assert await commit(store, deliver()) == p.Delivered(4)
 
     @on_fresh_store
+    async def test_many_turns_at_once_delete_what_they_consumed(self, store: p.Store) -> None:
+        """Whatever way a store takes for many usual turns."""
+        names = [f"run {number}" for number in range(20)]
+        await store.commit([turn(await leased(store, name)) for name in names])
+        runs = await store.get([key(name) for name in names])
+        await store.commit([deliver(name, body) for name in names[::2] for body in ("a", "b")])
+        answers = await store.commit([turn(run, consumed=0 if number % 2 else 2) for number, run in enumerate(runs)])
+        assert all(isinstance(answer, p.Advanced) for answer in answers)
+        left = await store.messages([run.key for run in runs])
+        assert left == {run.key: [] for run in runs}
+
+    @on_fresh_store
     async def test_the_answer_to_a_turn_tells_how_far_the_inbox_has_grown(self, store: p.Store) -> None:
         """So its holder learns of messages that came since."""
         run = await leased(store)
