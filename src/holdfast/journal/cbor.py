@@ -42,20 +42,21 @@ class NotCanonical(ValueError):
 
 def write(value: object, levels: int = DEEPEST) -> bytes:
     """The value's canonical bytes, of at most so many ``levels``. Raises Unfit or TooDeep."""
+    scalar = SCALARS.get(type(value))
+    if scalar is not None:
+        return scalar(value)
     parts: list[bytes] = []
     _write(value, parts, levels)
     return b"".join(parts)
 
 
 def _write(value: object, parts: list[bytes], levels: int) -> None:
+    """Write a list or a map."""
     kind = type(value)
-    scalar = SCALARS.get(kind)
-    if scalar is not None:
-        parts.append(scalar(value))
-    elif kind is list or kind is tuple:
+    if not levels and kind in (list, tuple, dict):
+        raise TooDeep
+    if kind is list or kind is tuple:
         items: list[object] = value  # type: ignore[assignment]  # narrowed by its exact type
-        if not levels:
-            raise TooDeep
         parts.append(array(len(items)))
         for item in items:
             scalar = SCALARS.get(type(item))
@@ -63,16 +64,16 @@ def _write(value: object, parts: list[bytes], levels: int) -> None:
                 parts.append(scalar(item))
             else:
                 _write(item, parts, levels - 1)
-    elif kind is dict:
+    elif kind is not dict:
+        raise Unfit
+    elif value:
         _write_map(value, parts, levels)  # type: ignore[arg-type]
     else:
-        raise Unfit
+        parts.append(b"\xa0")
 
 
 def _write_map(value: dict[object, object], parts: list[bytes], levels: int) -> None:
     """A map of texts: the canonical order is that of its keys' bytes, which begin with their length."""
-    if not levels:
-        raise TooDeep
     names = tuple(value)
     parts.append(map_head(len(names)))
     for written, name in _usual_order(names) if len(names) <= _FEW else _order(names):

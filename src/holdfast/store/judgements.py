@@ -1,9 +1,11 @@
-"""What all stores judge alike: whether a definition can be published, and what a repeated change is answered."""
+"""What all stores judge alike: whether a definition can be published, what a repeated change is answered, and what a
+usual turn is."""
 
 from __future__ import annotations
 
 from holdfast.store.cells import PutCells
 from holdfast.store.changes import (
+    Advance,
     Answer,
     Attachable,
     CodeMisfit,
@@ -42,3 +44,18 @@ def known_answer(change: Attachable) -> Answer | None:
             return Kept()
         case _:
             return None
+
+
+def goes_on(change: Advance) -> bool:
+    """Whether the run keeps its lease and its columns, but for the progress of its journal."""
+    if change.release or change.segment is None or change.renewal is not None:
+        return False
+    projection = change.projection
+    return (
+        projection.standing == "running"
+        and projection.wake_at is None
+        and projection.pause is None
+        and projection.waiting is None
+        and projection.error is None
+        and not projection.cancelling
+    )

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.judgements import known_answer
+from holdfast.store.judgements import goes_on, known_answer
 from holdfast.store.postgres import checkpoints, code, deliveries, gate_changes, operations
 from holdfast.store.postgres.cells import put_cells
 from holdfast.store.postgres.layers import is_plain, layers, place_of
@@ -178,7 +178,7 @@ def _start_row(change: p.Start) -> tuple[Any, ...]:
 
 async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequence[Place]) -> list[p.Answer]:
     rows = [_advance_row(change) for change in changes]
-    moved = {(row[0], row[1]): row for row in await writer.fetch_hinting("advance", rows, width=22)}
+    moved = {(row[0], row[1]): row for row in await writer.fetch_hinting("advance", rows, width=11)}
     fenced = [change for change in changes if change.key not in moved]
     before = await _advanced_before(writer, fenced) if fenced else {}
     applied = [(index, change) for index, change in enumerate(changes) if change.key in moved]
@@ -211,36 +211,34 @@ def _ends(change: p.Advance) -> bool:
 
 
 def _advance_row(change: p.Advance) -> tuple[Any, ...]:
-    segment, projection = change.segment, change.projection
-    ended = _ends(change)
+    segment = change.segment
     if segment is None:
-        version, head, at, first, count, events = change.version, None, None, None, None, None
+        count, head, at, events = None, None, None, None
     else:
-        version, head, at = segment.first + segment.count, segment.head, segment.at
-        first, count, events = segment.first, segment.count, segment.events
-    return (
-        *change.key,
-        change.epoch,
-        change.version,
-        change.generation,
-        version,
-        head,
-        projection.standing,
-        projection.cancelling,
-        projection.wake_at,
-        projection.waiting,
-        projection.error,
-        change.consumed,
-        at,
-        ended,
-        change.release or ended,
-        projection.pause,
-        first,
-        count,
-        events,
-        projection.governed,
-        projection.writes,
-    )
+        count, head, at, events = segment.count, segment.head, segment.at, segment.events
+    place = (*change.key, change.epoch, change.version, change.generation)
+    return (*place, count, head, change.consumed, at, events, _rest(change))
+
+
+def _rest(change: p.Advance) -> str | None:
+    """What only an unusual turn sets, as JSON; None for a usual one."""
+    projection = change.projection
+    if goes_on(change) and not projection.governed and not projection.writes:
+        return None
+    ended = _ends(change)
+    rest = {
+        "standing": projection.standing,
+        "cancelling": projection.cancelling,
+        "wake_at": projection.wake_at,
+        "waiting": projection.waiting,
+        "error": projection.error,
+        "pause": projection.pause,
+        "ended": ended,
+        "release": change.release or ended,
+        "governed": projection.governed,
+        "writes": projection.writes,
+    }
+    return msgspec.json.encode(rest).decode()
 
 
 async def _advanced_before(writer: Writer, changes: Sequence[p.Advance]) -> dict[tuple[str, str], Any]:

@@ -80,15 +80,19 @@ WHERE runs.id IS NOT NULL OR EXISTS (
 -- A run without a lease is not advanced, nor is an ended run, which has none.
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
 -- A turn without events keeps the count of crashes: a worker that takes over makes one before it begins a step.
+-- What a usual turn does not set is in ``rest``, which is NULL then: the driver takes its time for each value of an array.
 WITH given AS (
-    SELECT * FROM unnest(
-        $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::text[],
-        $9::boolean[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::boolean[],
-        $16::boolean[], $17::text[], $18::bigint[], $19::bigint[], $20::bytea[], $21::boolean[], $22::integer[]
-    ) AS given (
-        tenant, id, epoch, version, generation, next_version, head, standing, cancelling, wake_at, waiting, error,
-        consumed, at, ended, release, pause, first, count, events, governed, writes
-    )
+    SELECT tenant, id, epoch, version, generation, version + coalesce(count, 0) AS next_version, head, consumed, at, count, events,
+        coalesce(rest->>'standing', 'running') AS standing, coalesce((rest->>'cancelling')::boolean, false) AS cancelling,
+        (rest->>'wake_at')::bigint AS wake_at, rest->>'waiting' AS waiting, rest->>'error' AS error, rest->>'pause' AS pause,
+        coalesce((rest->>'ended')::boolean, false) AS ended, coalesce((rest->>'release')::boolean, false) AS release,
+        coalesce((rest->>'governed')::boolean, false) AS governed, coalesce((rest->>'writes')::integer, 0) AS writes
+    FROM (
+        SELECT *, written::jsonb AS rest FROM unnest(
+            $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bigint[],
+            $9::bigint[], $10::bytea[], $11::text[]
+        ) AS given (tenant, id, epoch, version, generation, count, head, consumed, at, events, written)
+    ) AS given
 ), locked AS (
     SELECT given.*, runs.owner FROM given JOIN runs USING (tenant, id)
     ORDER BY given.tenant, given.id FOR NO KEY UPDATE OF runs
@@ -107,11 +111,11 @@ WITH given AS (
     WHERE runs.tenant = given.tenant AND runs.id = given.id
       AND runs.epoch = given.epoch AND runs.version = given.version AND runs.generation = given.generation
       AND given.owner IS NOT NULL
-    RETURNING given.tenant, given.id, given.generation, given.first, given.count, given.events, given.head, given.at,
+    RETURNING given.tenant, given.id, given.generation, given.version, given.count, given.events, given.head, given.at,
               given.consumed, given.ended, runs.arrived, runs.pause, runs.owner
 ), journaled AS (
     INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
-    SELECT tenant, id, generation, first, count, events, head, at FROM moved WHERE first IS NOT NULL
+    SELECT tenant, id, generation, version, count, events, head, at FROM moved WHERE count IS NOT NULL
 ), dropped AS (
     DELETE FROM inbox USING moved
     WHERE (moved.ended OR moved.consumed > 0) AND inbox.tenant = moved.tenant AND inbox.run = moved.id
@@ -121,7 +125,7 @@ WITH given AS (
 ), forgotten AS (
     DELETE FROM progress USING moved WHERE moved.ended AND progress.tenant = moved.tenant AND progress.run = moved.id
 )
-SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($23, $24) WHERE $24::text IS NOT NULL) FROM moved;
+SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($12, $13) WHERE $13::text IS NOT NULL) FROM moved;
 
 -- name: advanced_before
 -- The same advance committed again: recognised by its head hash, which no other advance has.

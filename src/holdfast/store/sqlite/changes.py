@@ -9,12 +9,11 @@ from typing import assert_never
 import msgspec
 
 from holdfast.store import protocol as p
-from holdfast.store.judgements import known_answer
+from holdfast.store.judgements import goes_on, known_answer
 from holdfast.store.sqlite import gate_changes, operations
 from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
-from holdfast.store.sqlite.usual_turns import goes_on
 
 _Row = tuple[int, str | None, bool]
 """The values of ``Advanced``: the inbox's last position, the reason of a pause, whether the lease was released."""

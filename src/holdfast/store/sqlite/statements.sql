@@ -133,8 +133,10 @@ DELETE FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
 INSERT INTO inbox (tenant, run, position, kind, body, at) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: add_messages
+-- Each with how many of its run come with it or after it, once all of them are counted as arrived.
 INSERT INTO inbox (tenant, run, position, kind, body, at)
-SELECT * FROM (VALUES /* given */) WHERE column1 IS NOT NULL;
+SELECT given.column1, given.column2, runs.arrived + 1 - given.column3, given.column4, given.column5, given.column6
+FROM (VALUES /* given */) AS given JOIN runs ON runs.tenant = given.column1 AND runs.id = given.column2;
 
 -- name: drop_messages
 DELETE FROM inbox WHERE tenant = ? AND run = ? AND position <= ?;

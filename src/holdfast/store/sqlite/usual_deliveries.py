@@ -24,33 +24,37 @@ class UsualDeliveries:
     def __init__(self, deliveries: Collection[p.Deliver]) -> None:
         self.answers: list[p.Answer] = []
         self.strangers: set[p.Key] = set()
-        self._deliveries = deliveries
-        self._arriving = Counter(each.key for each in deliveries)
-        self._since = {each.key: each.message.at for each in reversed([*deliveries])}
+        self._left = left = Counter(each.key for each in deliveries)
+        self._places: list[tuple[p.Key, int]] = []  # each message by how many of its run come with it or after it
+        since: dict[p.Key, int] = {}
+        noted: list[Any] = []
+        messages: list[Any] = []
+        coming = left.copy()
+        for each in deliveries:
+            key, message = each.key, each.message
+            since.setdefault(key, message.at)
+            if message.id is not None:
+                noted += (*key, message.id, message.at)
+            messages += (*key, coming[key], message.kind, message.body, message.at)
+            self._places.append((key, coming[key]))
+            coming[key] -= 1
+        self._noted = len(noted) // _NOTED_COLUMNS
+        self._note = filled("note_deliveries", _NOTED_COLUMNS, noted) if noted else None
+        arriving = [value for key, count in left.items() for value in (*key, count, since[key])]
+        self._arrive = filled("arrive_all", _ARRIVED_COLUMNS, arriving)
+        self._add = filled("add_messages", _MESSAGE_COLUMNS, messages)
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Make all of them, inside a transaction. Raises Unusual where one of them cannot be made: then roll back."""
-        noted = [
-            (*each.key, message.id, message.at) for each in self._deliveries if (message := each.message).id is not None
-        ]
-        if noted and connection.execute(*filled("note_deliveries", _NOTED_COLUMNS, noted)).rowcount != len(noted):
+        if self._note is not None and connection.execute(*self._note).rowcount != self._noted:
             raise Unusual
-        arriving = [(*key, count, self._since[key]) for key, count in self._arriving.items()]
-        found = connection.execute(*filled("arrive_all", _ARRIVED_COLUMNS, arriving)).fetchall()
-        next_positions = {}
-        for tenant, run, arrived in found:
-            key = p.Key(tenant, run)
-            next_positions[key] = arrived + 1 - self._arriving[key]
-        self.strangers = self._arriving.keys() - next_positions
-        if self.strangers:
+        found = connection.execute(*self._arrive).fetchall()
+        if len(found) != len(self._left):
+            self.strangers = self._left.keys() - {p.Key(tenant, run) for tenant, run, _ in found}
             raise Unusual
-        rows: list[Sequence[Any]] = []
-        for each in self._deliveries:
-            position, message = next_positions[each.key], each.message
-            next_positions[each.key] += 1
-            rows.append((*each.key, position, message.kind, message.body, message.at))
-            self.answers.append(p.Delivered(position))
-        connection.execute(*filled("add_messages", _MESSAGE_COLUMNS, rows))
+        connection.execute(*self._add)
+        ends = {p.Key(tenant, run): arrived + 1 for tenant, run, arrived in found}
+        self.answers = [p.Delivered(ends[key] - left) for key, left in self._places]
 
 
 class DeliverySorter:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from holdfast.store import protocol as p
+from holdfast.store.judgements import goes_on
 from holdfast.store.sqlite.sql import SQL
 
 FEWEST: Final = 8
@@ -32,34 +33,19 @@ def is_usual(turn: p.Advance) -> bool:
     return goes_on(turn) and not turn.attached and not turn.blobs and turn.checkpoint is None
 
 
-def goes_on(change: p.Advance) -> bool:
-    """Whether the run keeps its lease and its columns, but for the progress of its journal."""
-    if change.release or change.segment is None or change.renewal is not None:
-        return False
-    projection = change.projection
-    return (
-        projection.standing == "running"
-        and projection.wake_at is None
-        and projection.pause is None
-        and projection.waiting is None
-        and projection.error is None
-        and not projection.cancelling
-    )
-
-
 class UsualTurns:
     """The usual turns among the changes of a batch."""
 
     def __init__(self, turns: Collection[p.Advance]) -> None:
         self._count = len(turns)
-        self._advanced: list[Sequence[Any]] = []
-        self._segments: list[Sequence[Any]] = []
         self._consumed = [(*turn.key, turn.consumed) for turn in turns if turn.consumed]
+        advanced: list[Any] = []
+        segments: list[Any] = []
         for turn in turns:
             key, segment, projection = turn.key, turn.segment, turn.projection
             assert segment is not None
             head, at, first = segment.head, segment.at, segment.first
-            advanced = (
+            advanced += (
                 *key,
                 turn.epoch,
                 turn.version,
@@ -71,14 +57,15 @@ class UsualTurns:
                 projection.writes,
                 projection.governed,
             )
-            self._advanced.append(advanced)
-            self._segments.append((*key, turn.generation, first, segment.count, segment.events, head, at))
+            segments += (*key, turn.generation, first, segment.count, segment.events, head, at)
+        self._advance = filled("go_on_all", _ADVANCED_COLUMNS, advanced)
+        self._add = filled("add_segments", _SEGMENT_COLUMNS, segments)
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Make all of them, inside a transaction. Raises Unusual where one of them cannot be made: then roll back."""
-        if connection.execute(*filled("go_on_all", _ADVANCED_COLUMNS, self._advanced)).rowcount != self._count:
+        if connection.execute(*self._advance).rowcount != self._count:
             raise Unusual
-        connection.execute(*filled("add_segments", _SEGMENT_COLUMNS, self._segments))
+        connection.execute(*self._add)
         if self._consumed:
             connection.executemany(SQL["drop_messages"], self._consumed)
 
@@ -106,13 +93,12 @@ def _touched(others: Iterable[p.Change]) -> Iterator[p.Key]:
                 yield each.key
 
 
-def filled(name: str, columns: int, rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
-    """A statement over these rows, and its values. It has a power of two of rows, so that few statements are prepared:
-    those that fill the list up are NULL."""
-    size = 1 << (len(rows) - 1).bit_length()
-    values = [value for row in rows for value in row]
-    values += [None] * (columns * (size - len(rows)))
-    return _statement(name, columns, size), values
+def filled(name: str, columns: int, values: list[Any]) -> tuple[str, list[Any]]:
+    """A statement over rows of so many columns, and their values. It has a power of two of rows, so that few statements
+    are prepared: those that fill the list up are NULL."""
+    count = len(values) // columns
+    size = 1 << (count - 1).bit_length()
+    return _statement(name, columns, size), values + [None] * (columns * (size - count))
 
 
 @cache
