@@ -245,9 +245,13 @@ class Parts(Actor):
 
         return Machines(mode=self._whole().manifests_mode)
 
-    @cached_property
+    @property
     def machines(self) -> AppMachines:
         """Events for machines, and their cells."""
+        return self._machines
+
+    @cached_property
+    def _machines(self) -> AppMachines:
         from holdfast.client.machines.app_machines import AppMachines
 
         return AppMachines(self._whole())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,7 +71,7 @@ class EventSender:
         """Bring an event to whoever hears it. ``read`` gives it, with its schema."""
         app = self._app
         app.check_open()
-        chosen = _checked(id) if id is not None else uuid.uuid4().hex
+        chosen = _checked(id) if id is not None else secrets.token_hex(16)
         owner, actor = app.tenant_of(tenant), app.person_of(by)
         board = await self.board(owner)
         known, event = read(board)
