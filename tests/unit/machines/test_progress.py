@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from holdfast.runs.lanes import LANE_EVENT, ProgressFrame, is_lane
 from holdfast.store import protocol as p
 from holdfast.testing import MachineEngine, machine_engine, run_virtually, virtual_engine
 from tests.unit.machines.crawlers import DELAY, Asked, Log, deaf, site
-from tests.unit.machines.workers import PLAIN, worker_with
+from tests.unit.machines.workers import PLAIN, look_soon, worker_with
 from tests.unit.worker.ground import FREE, Ground, kill
 
 WAYS = ["here", "queued", "threaded", "acted"]
@@ -230,7 +229,7 @@ def test_old_repeated_and_late_frames_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("way", ["here", "queued", "acted"])
-def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str) -> None:
+def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str, ground: Ground) -> None:
     """What was recorded stays; the effect is begun again where it may be, and what it reports follows."""
 
     async def main(ground: Ground) -> None:
@@ -248,22 +247,21 @@ def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str) -> No
                 assert found.lines == [[0, 1, ["a", 1]], [0, 1, ["a", 1]], [0, 1, ["a", 2]], [0, "a crawled"]]
             assert all([each.good async for each in app.machines.verify(site.name)])
 
-    Ground(None).play(main)
+    ground.play(main)
 
 
-@pytest.mark.parametrize("kept", ["memory", "sqlite"])
-def test_a_queued_effect_reports_from_another_worker(kept: str, tmp_path: Path) -> None:
+def test_a_queued_effect_reports_from_another_worker(ground: Ground) -> None:
     """Its lane is with a worker that does not serve the queue."""
 
     async def main(ground: Ground) -> None:
         async with worker_with(ground, [site], options=replace(PLAIN, queues={})) as app:
             await app.emit(Asked("a", "queued", [1, "sleep", 2]))
-            async with worker_with(ground, options=replace(PLAIN, queues={"crawl": 4})):
+            async with worker_with(ground, options=replace(PLAIN, queues={"crawl": 4})) as carrier:
                 while not (found := await app.cell(site, "a").state()) or len(found.lines) < 3:
-                    await app.changed(0.1)
+                    await look_soon(app, carrier)
             assert found.lines == [[0, 1, ["a", 1]], [0, 1, ["a", 2]], [0, "a crawled"]]
 
-    Ground(None if kept == "memory" else tmp_path / "store.db").play(main)
+    ground.play(main)
 
 
 def test_a_trace_shows_what_was_reported() -> None:
