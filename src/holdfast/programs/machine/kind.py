@@ -9,7 +9,6 @@ from holdfast.errors import InvalidRequest, WorkflowUnknown
 from holdfast.kernel.program import Program
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.lane import LaneProgram
-from holdfast.programs.machine.lanes.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.programs.machine.machine_code import IMPORTED
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
@@ -43,7 +42,7 @@ class Machines:
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.marks: dict[Key, str] = {}  # of lanes that were split, as somebody here has seen it
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
-        self.counted: set[Counted] = set()
+        self.counted: set[tuple[str, str, int]] = set()  # how many lanes machines have, as somebody here has seen it
 
     def board_of(self, in_force: MachineManifest) -> Switchboard:
         """The routes of a manifest in force."""

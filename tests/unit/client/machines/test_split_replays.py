@@ -15,9 +15,9 @@ import pytest
 from holdfast import Holdfast
 from holdfast.client.machines import shadow
 from holdfast.client.machines.recordings import read_recording, replay_recording
+from holdfast.lanes.roots import make_root
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.kind import Machines
-from holdfast.programs.machine.lanes.lane_roots import make_root
 from holdfast.programs.machine.lanes.shadow_reports import EffectTally, MachineShadow
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.lanes import lane_id
