@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast import Progress, heartbeat, report, step, workflow
 from holdfast.cells.cell import decode_cell
 from holdfast.client.machines.recordings import read_recording, record_machine, replay_recording
+from holdfast.client.runs.handle import RunHandle
 from holdfast.errors import NotInWorkflow
 from holdfast.journal import events as e
 from holdfast.programs.machine.kind import Machines
@@ -173,6 +174,38 @@ def test_what_came_while_a_cell_was_parked_is_the_newest_report_then_the_receipt
         assert all([each.good async for each in engine.app.machines.verify()])
 
     play(scene)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("way", ["here", "queued", "acted"])
+def test_what_is_reported_while_the_lane_is_paused_comes_when_it_goes_on(way: str, is_restarted: bool) -> None:
+    """All of it, in order and in front of the receipt, although both were recorded meanwhile."""
+
+    async def scene(engine: MachineEngine) -> None:
+        pages = [1, "sleep", 2, "sleep", 3]
+        await engine.send(Asked("a", way, pages), Asked("b", way, pages))
+        await asyncio.sleep(DELAY / 2)
+        await _lane(engine).pause("look")
+        await asyncio.sleep(20 * DELAY)
+        assert await lines(engine) == [[0, 1, ["a", 1]]]
+        if is_restarted:
+            await engine.restart()
+        await engine.app.emit(Asked("a", "here", ["later"]))
+        await _lane(engine).resume()
+        await engine.rest()
+        found = await lines(engine)
+        assert [each for each in found if each[0] == 0] == [*([0, 1, ["a", n]] for n in (1, 2, 3)), [0, "a crawled"]]
+        assert [each for each in found if each[0] == 1] == [[1, 1, ["a", "later"]], [1, "a crawled"]]
+        assert await lines(engine, "b") == [*([0, 1, ["b", n]] for n in (1, 2, 3)), [0, "b crawled"]]
+        assert all([each.good async for each in engine.app.machines.verify()])
+        recorded = read_recording(await engine.app.machines.recording(site))
+        assert (await replay_recording(recorded, Machines({site.name: site}))).agrees
+
+    play(scene)
+
+
+def _lane(engine: MachineEngine) -> RunHandle[Any]:
+    return engine.app.run(engine.app.cell(site, "a").lane_key.run)
 
 
 def test_a_report_that_its_handler_cannot_take_parks_the_cell_and_can_be_dropped() -> None:

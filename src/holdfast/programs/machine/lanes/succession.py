@@ -74,6 +74,11 @@ class Succession:
             return None
         return [self._phase, None if order is None else [order.first, order.lanes, order.heirs, order.end]]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the lane hears its events, as any lane does."""
+        return self._phase == "open"
+
     # -- what is heard -------------------------------------------------------------------------------------------------
 
     @property
