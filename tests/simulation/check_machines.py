@@ -33,9 +33,9 @@ from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.kernel.execution import Execution
+from holdfast.lanes.roots import make_root
 from holdfast.programs.machine.lanes.cell_turn import CIRCLE, UNHEARD, read_held
 from holdfast.programs.machine.lanes.envelopes import Envelope, Release, read_envelope
-from holdfast.programs.machine.lanes.lane_roots import make_root
 from holdfast.programs.machine.lanes.notes import TurnNote, read_note
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.journals import check_chain

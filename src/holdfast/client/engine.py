@@ -10,7 +10,7 @@ from holdfast.client.filters import RUNS, RunFilters, finder, run_rows
 from holdfast.client.neighbours import Neighbours
 from holdfast.client.observation import EngineObservation, Tracing
 from holdfast.client.pages import PAGE, page_of
-from holdfast.client.parts import Parts, policy_keeper, served_workflows
+from holdfast.client.parts import Parts, check_machines, policy_keeper, served_workflows
 from holdfast.client.people.permission import operation
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.runs import RunInfo, run_info
@@ -121,10 +121,12 @@ class Holdfast(Parts):
     async def open(self, *, migrate: bool = True, worker: bool | None = None) -> None:
         """Open the store, bring its schema up to date, and start the worker; ``worker`` overrides the constructor's.
 
-        Safe to call twice: an engine that is open stays as it is. Raises InvalidDefinition, see ``definitions``.
+        Safe to call twice: an engine that is open stays as it is. Raises InvalidDefinition, see ``definitions``, and
+        DuplicateName or InvalidManifest where machines that have been imported do not fit together.
         """
         if self._is_open:
             return
+        check_machines(self)
         if self.has_definitions:
             self.definitions.accept_sources()
         await self._store.open(migrate=migrate)

@@ -5,6 +5,7 @@ They are loaded when first used: most commands only look at runs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
@@ -311,6 +312,12 @@ def load_parts(app: Holdfast) -> None:
     parts = (name for name, part in vars(Parts).items() if isinstance(part, property))
     for name in ("starter", "repairs", *parts):
         getattr(app, name)
+
+
+def check_machines(app: Holdfast) -> None:
+    """Raises DuplicateName or InvalidManifest where the machines of an engine do not fit together."""
+    if "holdfast.programs.machine.machine" in sys.modules:  # who imports no machine does not load them
+        app.machine_kind.board.code.check()
 
 
 def policy_keeper(source: str | Path | Policy | None) -> PolicyKeeper:

@@ -7,7 +7,7 @@ The tree is split by who must act::
     │   ├── InvalidFunction          a decorator was given something it cannot use
     │   ├── InvalidDefinition        a definition cannot be accepted, or a run of it cannot go on
     │   ├── InvalidManifest          a manifest of machines cannot be accepted
-    │   ├── DuplicateName            two workflows or two steps share one name
+    │   ├── DuplicateName            two workflows, steps or schemas share one name
     │   ├── Unencodable              a value cannot be written as data
     │   ├── Undecodable              data does not fit the annotated type
     │   ├── PayloadTooLarge          a value is over the limit

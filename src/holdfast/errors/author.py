@@ -41,7 +41,7 @@ class InvalidManifest(AuthorError):
 
 
 class DuplicateName(AuthorError):
-    """Two workflows, or two steps, share one name: rename one with ``name=``."""
+    """Two workflows, steps or schemas share one name: rename one with ``name=``, a schema with ``@schema``."""
 
     code = "duplicate_name"
 

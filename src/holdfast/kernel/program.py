@@ -102,6 +102,13 @@ class Scribe(Protocol):
         """Consume the oldest buffered signal of that name, or begin to wait for the next."""
         ...
 
+    def is_buffered(self, name: str) -> bool:
+        """Whether a signal of that name has come and was not received.
+
+        For a program that decides by it whether it receives, and in a replay goes by ``upcoming`` instead.
+        """
+        ...
+
     def random(self, size: int) -> bytes:
         """Recorded entropy."""
         ...

@@ -153,6 +153,9 @@ class KernelScribe:
         self._pen.command(e.SignalReceived(promise, name, payload, delivery))
         return promise, payload
 
+    def is_buffered(self, name: str) -> bool:
+        return self._pen.ledger.oldest_unconsumed(name) is not None
+
     def take_revision(self) -> Payload | None:
         """Receive the oldest revision of the run's code; None where there is none. For the kernel, not the program.
 

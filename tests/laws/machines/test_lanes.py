@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from holdfast import Holdfast
 from holdfast.cells.cell import decode_cell
 from holdfast.journal.promise import PromiseId
+from holdfast.lanes.counts import lanes_of
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes.checked_lane import check_lane
-from holdfast.programs.machine.lanes.lane_counts import lanes_of
 from holdfast.runs.journals import check_chain
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.cells import tree
 from holdfast.cells.cell import CellRecord, encode_cell
 from holdfast.cells.growth import growth
-from holdfast.programs.machine.lanes.lane_roots import collect_garbage, make_root
+from holdfast.lanes.roots import collect_garbage, make_root
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.stores.machines.cell_roots import written

@@ -12,9 +12,9 @@ from holdfast.cells import tree
 from holdfast.cells.cell import CellRecord, decode_entry, encode_cell
 from holdfast.cells.growth import growth
 from holdfast.journal.promise import PromiseId
+from holdfast.lanes.roots import collect_garbage, make_root
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes.checked_lane import check_lane
-from holdfast.programs.machine.lanes.lane_roots import collect_garbage, make_root
 from holdfast.runs.journals import check_chain
 from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p

@@ -11,8 +11,8 @@ import pytest
 from holdfast import Holdfast
 from holdfast.cells.cell import decode_cell
 from holdfast.errors import InvalidRequest
+from holdfast.lanes.counts import LANE_COUNT, LaneTable, read_table
 from holdfast.programs.machine.lanes import succession
-from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT, LaneTable, read_table
 from holdfast.runs.lanes import parse_lane, place_of
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import run_virtually

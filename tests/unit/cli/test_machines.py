@@ -183,8 +183,9 @@ def test_an_app_may_have_machines_alone(url: str, tmp_path: Path) -> None:
     assert "cli_alone" in found.stdout
 
 
-def test_lanes_are_split(holdfast: Invoke, url: str) -> None:
-    """Workers hand the cells over; until then the list, and what is shown, say how far it is."""
+def test_lanes_are_split(holdfast: Invoke, url: str, tmp_path: Path) -> None:
+    """Workers hand the cells over; until then the list, and what is shown, say how far it is. What was recorded is
+    verified and replayed through the split."""
     assert "a multiple of that" in holdfast("machines", "split", "cli_tank", "--lanes", "3", "--as", "ann").stderr
     split = holdfast("machines", "split", "cli_tank", "--lanes", "4", "--as", "ann", "--reason", "more load")
     assert split.exit_code == 0
@@ -202,5 +203,13 @@ def test_lanes_are_split(holdfast: Invoke, url: str) -> None:
     (record,) = [each for each in lines(holdfast("machines", "list", "--json")) if each["name"] == "cli_tank"]
     assert (record["lanes"], record["moving"], record["unmoved"]) == (4, 0, 0)
     assert lines(holdfast("cells", "show", "cli_tank", "2", "--json"))[0]["state"] == {"litres": 5, "label": "water"}
+    checks = lines(holdfast("machines", "verify", "cli_tank", "--json"))
+    assert [each["good"] for each in checks] == [True] * 6
+    file = str(tmp_path / "recorded.json")
+    command = ["machines", "export", "cli_tank", "-o", file, "--json"]
+    (exported,) = lines(CliRunner().invoke(main, command, env={"HOLDFAST_STORE": url}))
+    assert (exported["lanes"], exported["cells"]) == (6, 3)
+    (seen,) = lines(holdfast("machines", "replay", file, "--json"))[0]["machines"]
+    assert (seen["cells"], seen.get("different", 0), seen.get("unseen", [])) == (3, 0, [])
     again = holdfast("machines", "split", "cli_tank", "--lanes", "8", "--as", "ann", "--json")
     assert lines(again)[0]["lanes"] == 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from holdfast import Progress, heartbeat, report, step, workflow
 from holdfast.cells.cell import decode_cell
 from holdfast.client.machines.recordings import read_recording, record_machine, replay_recording
+from holdfast.client.runs.handle import RunHandle
 from holdfast.errors import NotInWorkflow
 from holdfast.journal import events as e
 from holdfast.programs.machine.kind import Machines
@@ -23,7 +23,7 @@ from holdfast.runs.lanes import LANE_EVENT, ProgressFrame, is_lane
 from holdfast.store import protocol as p
 from holdfast.testing import MachineEngine, machine_engine, run_virtually, virtual_engine
 from tests.unit.machines.crawlers import DELAY, Asked, Log, deaf, site
-from tests.unit.machines.workers import PLAIN, worker_with
+from tests.unit.machines.workers import PLAIN, look_soon, worker_with
 from tests.unit.worker.ground import FREE, Ground, kill
 
 WAYS = ["here", "queued", "threaded", "acted"]
@@ -176,6 +176,38 @@ def test_what_came_while_a_cell_was_parked_is_the_newest_report_then_the_receipt
     play(scene)
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("way", ["here", "queued", "acted"])
+def test_what_is_reported_while_the_lane_is_paused_comes_when_it_goes_on(way: str, is_restarted: bool) -> None:
+    """All of it, in order and in front of the receipt, although both were recorded meanwhile."""
+
+    async def scene(engine: MachineEngine) -> None:
+        pages = [1, "sleep", 2, "sleep", 3]
+        await engine.send(Asked("a", way, pages), Asked("b", way, pages))
+        await asyncio.sleep(DELAY / 2)
+        await _lane(engine).pause("look")
+        await asyncio.sleep(20 * DELAY)
+        assert await lines(engine) == [[0, 1, ["a", 1]]]
+        if is_restarted:
+            await engine.restart()
+        await engine.app.emit(Asked("a", "here", ["later"]))
+        await _lane(engine).resume()
+        await engine.rest()
+        found = await lines(engine)
+        assert [each for each in found if each[0] == 0] == [*([0, 1, ["a", n]] for n in (1, 2, 3)), [0, "a crawled"]]
+        assert [each for each in found if each[0] == 1] == [[1, 1, ["a", "later"]], [1, "a crawled"]]
+        assert await lines(engine, "b") == [*([0, 1, ["b", n]] for n in (1, 2, 3)), [0, "b crawled"]]
+        assert all([each.good async for each in engine.app.machines.verify()])
+        recorded = read_recording(await engine.app.machines.recording(site))
+        assert (await replay_recording(recorded, Machines({site.name: site}))).agrees
+
+    play(scene)
+
+
+def _lane(engine: MachineEngine) -> RunHandle[Any]:
+    return engine.app.run(engine.app.cell(site, "a").lane_key.run)
+
+
 def test_a_report_that_its_handler_cannot_take_parks_the_cell_and_can_be_dropped() -> None:
     async def scene(engine: MachineEngine) -> None:
         await engine.send(Asked("a", "here", ["bad", "sleep", 2]))
@@ -230,7 +262,7 @@ def test_old_repeated_and_late_frames_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("way", ["here", "queued", "acted"])
-def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str) -> None:
+def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str, ground: Ground) -> None:
     """What was recorded stays; the effect is begun again where it may be, and what it reports follows."""
 
     async def main(ground: Ground) -> None:
@@ -248,22 +280,21 @@ def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str) -> No
                 assert found.lines == [[0, 1, ["a", 1]], [0, 1, ["a", 1]], [0, 1, ["a", 2]], [0, "a crawled"]]
             assert all([each.good async for each in app.machines.verify(site.name)])
 
-    Ground(None).play(main)
+    ground.play(main)
 
 
-@pytest.mark.parametrize("kept", ["memory", "sqlite"])
-def test_a_queued_effect_reports_from_another_worker(kept: str, tmp_path: Path) -> None:
+def test_a_queued_effect_reports_from_another_worker(ground: Ground) -> None:
     """Its lane is with a worker that does not serve the queue."""
 
     async def main(ground: Ground) -> None:
         async with worker_with(ground, [site], options=replace(PLAIN, queues={})) as app:
             await app.emit(Asked("a", "queued", [1, "sleep", 2]))
-            async with worker_with(ground, options=replace(PLAIN, queues={"crawl": 4})):
+            async with worker_with(ground, options=replace(PLAIN, queues={"crawl": 4})) as carrier:
                 while not (found := await app.cell(site, "a").state()) or len(found.lines) < 3:
-                    await app.changed(0.1)
+                    await look_soon(app, carrier)
             assert found.lines == [[0, 1, ["a", 1]], [0, 1, ["a", 2]], [0, "a crawled"]]
 
-    Ground(None if kept == "memory" else tmp_path / "store.db").play(main)
+    ground.play(main)
 
 
 def test_a_trace_shows_what_was_reported() -> None:

@@ -56,7 +56,7 @@ from tests.unit.machines.bankers import (
     key_file,
     strict,
 )
-from tests.unit.machines.workers import PLAIN, worker_with
+from tests.unit.machines.workers import PLAIN, look_soon, worker_with
 from tests.unit.programs.machine.samples import order
 from tests.unit.worker.ground import FREE, Ground, asking, policy_of
 
@@ -220,16 +220,20 @@ def test_a_denial_is_the_engines_own_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_receipt_with_a_foreign_key_is_rejected(way: str, tmp_path: Path) -> None:
-    async def scene(engine: MachineEngine) -> None:
-        await engine.send(Due("a", 5, way))
-        await engine.rest()
-        ((word, effect, reason),) = await lines(engine)
-        assert (word, effect) == ("rejected", EFFECTS[way].name)
-        assert reason == f"it is signed with key {FOREIGN.id}, which is none of executor 'bank'"
-        assert all([each.good async for each in engine.app.machines.verify()])
+def test_a_receipt_with_a_foreign_key_is_rejected(way: str, ground: Ground, tmp_path: Path) -> None:
+    options = replace(PLAIN, executor_keys={"bank": key_file(tmp_path, FOREIGN)})
 
-    play(scene, key_file(tmp_path, FOREIGN))
+    async def main(ground: Ground) -> None:
+        async with worker_with(ground, [account], options=options) as app:
+            await app.emit(Due("a", 5, way))
+            while not (found := await lines(app)):
+                await app.changed(0.5)
+            ((word, effect, reason),) = found
+            assert (word, effect) == ("rejected", EFFECTS[way].name)
+            assert reason == f"it is signed with key {FOREIGN.id}, which is none of executor 'bank'"
+            assert all([each.good async for each in app.machines.verify()])
+
+    ground.play(main)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -361,25 +365,29 @@ def test_a_worker_without_the_key_does_not_begin_the_effect(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_worker_that_has_the_key_carries_it_out(way: str, tmp_path: Path) -> None:
-    """A queued step waits for it; the lane of other effects is handed to it."""
+def test_a_worker_that_has_the_key_carries_it_out(way: str, ground: Ground, tmp_path: Path) -> None:
+    """A queued step waits for it; the lane of other effects is handed to it. The journal has the signature."""
 
     async def main(ground: Ground) -> None:
         async with worker_with(ground, [account]) as app:
             bank = replace(PLAIN, executor_keys={"bank": key_file(tmp_path)})
             if way == "queued":
                 await app.emit(Due("a", 5, way))
-                for _ in range(5):
+                for _ in range(5 if ground.is_virtual else 1):
                     await app.changed(1)
                 assert done == []
-            async with worker_with(ground, [account] if way != "queued" else [], options=bank):
+            async with worker_with(ground, [account] if way != "queued" else [], options=bank) as other:
                 if way != "queued":
                     await app.emit(Due("a", 5, way))
                 while not (found := await lines(app)):
-                    await app.changed(0.5)
+                    await look_soon(app, other)
                 assert found == [["a paid 5", "bank"]]
+            (signature,) = [signature_of(each) for each in await outcomes(app)]
+            assert signature is not None
+            assert (signature.executor, signature.public) == ("bank", OWN.public)
+            assert all([each.good async for each in app.machines.verify()])
 
-    Ground(None).play(main)
+    ground.play(main)
 
 
 @pytest.mark.parametrize("pem", [None, b"", b"-----BEGIN PRIVATE KEY-----\nxx\n-----END PRIVATE KEY-----\n", PUBLIC])

@@ -1,6 +1,6 @@
 """Where the gate's engine tests happen: engines with a policy on one store, killed where a test says so.
 
-On memory the time is virtual. On SQLite it is real, and nothing there waits for anything but an event.
+On memory the time is virtual. On SQLite and PostgreSQL it is real, and nothing there waits for anything but an event.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from holdfast.runs.journals import row_of
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.urls import store_at
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.presence.heart import Beats, LoopPulse, Pulse
 
@@ -119,9 +120,9 @@ class Line:
 
 
 class Ground:
-    """A store, a clock, and the engines on them."""
+    """A store, a clock, and the engines on them. The store is in memory, a file of SQLite, or that of a URL."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | str | None) -> None:
         self._path = path
         self.store: p.Store
         self.clock: Clock = SYSTEM_CLOCK
@@ -133,7 +134,7 @@ class Ground:
         return self._path is None
 
     def play(self, main: Callable[[Ground], Coroutine[Any, Any, T]]) -> T:
-        """Run it to its end, in virtual time on memory, and in real time on SQLite."""
+        """Run it to its end, in virtual time on memory, and in real time on other stores."""
         return run_virtually(self._played(main)) if self._path is None else asyncio.run(self._played(main))
 
     async def _played(self, main: Callable[[Ground], Coroutine[Any, Any, T]]) -> T:
@@ -141,7 +142,7 @@ class Ground:
             self.clock = VirtualClock(asyncio.get_running_loop())
             self.store = MemoryStore(self.clock.now)
         else:
-            self.store = SqliteStore(str(self._path))
+            self.store = store_at(self._path) if isinstance(self._path, str) else SqliteStore(str(self._path))
         await self.store.open()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS if self._path is None else 60):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from holdfast.cells.cell import CellRecord, encode_cell
-from holdfast.programs.machine.lanes.lane_counts import LaneCounts
-from holdfast.programs.machine.lanes.lane_roots import KEPT_ROOTS
+from holdfast.lanes.counts import LaneCounts
+from holdfast.lanes.roots import KEPT_ROOTS
 from holdfast.runs.lanes import lane_id
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p

@@ -23,7 +23,7 @@ from holdfast.client.views.cells import CellInfo, DeadLetterInfo, MachineInfo, c
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.values import read_plain
 from holdfast.errors import InvalidRequest, NotPermitted, SchemaMismatch
-from holdfast.programs.machine.lanes.lane_counts import lanes_of
+from holdfast.lanes.counts import lanes_of
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.programs.machine.switchboard import Switchboard

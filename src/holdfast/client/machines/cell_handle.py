@@ -18,9 +18,9 @@ from holdfast.client.people.permission import operation
 from holdfast.client.views.cells import CellDiagnosis, CellInfo, CellTrace, TraceItem, cell_info, shown_key
 from holdfast.client.views.mask import JournalMask, mask_of, masked_entries
 from holdfast.errors import CellMoving, CellNotFound, CellNotParked, InvalidRequest
+from holdfast.lanes.counts import LaneCounts, lane_line
 from holdfast.programs.machine.lanes.envelopes import Release
 from holdfast.programs.machine.lanes.held_events import parking_cause
-from holdfast.programs.machine.lanes.lane_counts import LaneCounts, lane_line
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.lanes import LaneMessage, lane_id, lane_of, place_of
 from holdfast.store import protocol as p

@@ -18,9 +18,9 @@ from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import judged_now
 from holdfast.errors import EngineError, InvalidRequest, TenantNotFound
 from holdfast.journal import events as e
+from holdfast.lanes.counts import LaneCounts
+from holdfast.lanes.roots import make_root, read_cells
 from holdfast.programs.machine.lanes.envelopes import Adoption, is_order
-from holdfast.programs.machine.lanes.lane_counts import LaneCounts
-from holdfast.programs.machine.lanes.lane_roots import make_root, read_cells
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.journals import check_chain
 from holdfast.runs.lanes import LANE_HEIR, LaneMessage, lane_id, lane_of, lane_start, place_of, read_start

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.programs.machine.lanes.lane_counts import LaneCounts, LaneTable
+from holdfast.lanes.counts import LaneCounts, LaneTable
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.clock import Clock
 from holdfast.runs.lanes import lane_id, parse_lane

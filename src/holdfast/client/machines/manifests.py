@@ -24,10 +24,10 @@ from holdfast.errors import (
     ProposalConflict,
     ProposalNotFound,
 )
+from holdfast.lanes.counts import LANE_COUNT
 from holdfast.people.names import person
 from holdfast.people.users import USER
 from holdfast.programs.machine import proposals as q
-from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest, manifest_digest
 from holdfast.programs.machine.manifest_changes import changes, misfit

@@ -18,7 +18,7 @@ from holdfast.cells.cell import decode_entry
 from holdfast.cells.proofs import check_proof, prove
 from holdfast.cells.tree import key_hash
 from holdfast.errors import InvalidRequest, StoreCorrupt
-from holdfast.programs.machine.lanes.lane_roots import make_root, path_nodes, read_nodes
+from holdfast.lanes.roots import make_root, path_nodes, read_nodes
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from holdfast.client.machines.cell_handle import EventPlace
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import judged_now
 from holdfast.errors import EngineError, InvalidRequest, LaneFull, TenantNotFound
+from holdfast.lanes.counts import LaneCounts, lane_line
 from holdfast.programs.machine.lanes.envelopes import Envelope
-from holdfast.programs.machine.lanes.lane_counts import LaneCounts, lane_line
 from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import ID_LIMIT

@@ -162,6 +162,11 @@ class _Watcher:
         for lane in self._seen.values():
             for key, shadow in lane.shadows.items():
                 self._note(key, None, shadow)
+        for key, handed in self._tallies.handed.items():
+            if handed.is_recorded:
+                self._unseen.append(f"cell {key_shown(key)!r}: it is on its way between two lanes")
+            else:
+                self._note(key, None, handed.record)
 
     def _read(self, row: p.CellRow, record: CellRecord) -> None:
         """Note a cell whose kept state the machine here cannot read."""

@@ -14,8 +14,8 @@ import msgspec
 from holdfast.client.items import Change, change_item, found
 from holdfast.client.machines.blockers import MOST_LANES
 from holdfast.errors import EngineError, InvalidRequest
+from holdfast.lanes.counts import LANE_COUNT, LaneCounts, LaneSplit, LaneTable, read_table
 from holdfast.programs.machine.lanes.envelopes import SplitOrder
-from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT, LaneCounts, LaneSplit, LaneTable, read_table
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.lanes import LaneMessage, lane_id, lane_start
 from holdfast.store import protocol as p

@@ -16,9 +16,9 @@ from holdfast.cells.nodes import name_of
 from holdfast.errors import AuthorError, HoldfastError, StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
+from holdfast.lanes.counts import lanes_of
+from holdfast.lanes.roots import read_cells
 from holdfast.programs.machine.lanes.checked_lane import check_lane, codes_of
-from holdfast.programs.machine.lanes.lane_counts import lanes_of
-from holdfast.programs.machine.lanes.lane_roots import read_cells
 from holdfast.programs.machine.lanes.notes import code_hash, read_note
 from holdfast.runs.journals import check_chain
 from holdfast.runs.kinds.cells import CELLS

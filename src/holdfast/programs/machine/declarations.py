@@ -22,7 +22,7 @@ from holdfast.programs.machine.manifest import (
 from holdfast.programs.machine.manifest_checks import check_manifest
 from holdfast.programs.machine.manifest_reader import refuse
 from holdfast.programs.machine.occurrences import ENGINE_SCHEMAS
-from holdfast.programs.machine.schemas import SYSTEM, ValueSchema, arms_of, name_of
+from holdfast.programs.machine.schemas import SYSTEM, SchemaName, ValueSchema, arms_of, name_of, parse_name
 
 
 class MachineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,14 +112,25 @@ class _SchemaTable:
         if found is None:
             self.schemas[name] = ValueSchema(kind)
         elif found.kind is not kind:
-            raise DuplicateName(
-                f"{found.kind!r} and {kind!r} are both the schema {name}: name one with @schema(…), with a namespace "
-                "or a version of its own."
-            )
+            raise _same_name(name, found.kind, kind)
         return name
 
     def add_optional(self, kind: Any) -> str | None:
         return None if kind is None else self.add(kind)
+
+
+def _same_name(name: str, one: Any, other: Any) -> DuplicateName:
+    first, second = (f"{each.__module__}.{each.__qualname__}" for each in (one, other))
+    if first == second:
+        return DuplicateName(
+            f"{first} was defined twice, and machines use both as the schema {name}: define it once, in a module that "
+            "all its machines import; in a notebook, run the cells of all its machines again."
+        )
+    free = SchemaName("ns", *parse_name(name)[1:])
+    return DuplicateName(
+        f"{first} and {second} are both the schema {name}: give one of them a name of its own, such as "
+        f'@schema("{free}"), with your own namespace for ns.'
+    )
 
 
 def _is_system(name: str) -> bool:

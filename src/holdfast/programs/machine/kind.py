@@ -9,8 +9,8 @@ from holdfast.errors import InvalidRequest, WorkflowUnknown
 from holdfast.kernel.program import Program
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.lane import LaneProgram
-from holdfast.programs.machine.lanes.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
+from holdfast.programs.machine.machine_code import IMPORTED
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.proposals import MODES, ManifestsMode
 from holdfast.programs.machine.switchboard import Switchboard
@@ -35,14 +35,14 @@ class Machines:
             raise InvalidRequest(f"manifests= is one of {', '.join(MODES)}, not {mode!r:.60}")
         self.machines = machines
         self.mode = mode
-        self.board = Switchboard(machines)
+        self.board = Switchboard(machines, code=IMPORTED if machines is MACHINES else None)
         self.routes: dict[str, tuple[int, Switchboard]] = {}  # for events from outside: by tenant, and since when
         self._boards: dict[str, Switchboard] = {}
         self.hot = HotCells()
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.marks: dict[Key, str] = {}  # of lanes that were split, as somebody here has seen it
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
-        self.counted: set[Counted] = set()
+        self.counted: set[tuple[str, str, int]] = set()  # how many lanes machines have, as somebody here has seen it
 
     def board_of(self, in_force: MachineManifest) -> Switchboard:
         """The routes of a manifest in force."""
@@ -50,7 +50,7 @@ class Machines:
         if digest not in self._boards:
             while len(self._boards) >= _BOARDS:
                 del self._boards[next(iter(self._boards))]
-            self._boards[digest] = Switchboard(self.machines, in_force)
+            self._boards[digest] = Switchboard(self.machines, in_force, self.board.code)
         return self._boards[digest]
 
     def names(self) -> Collection[str]:

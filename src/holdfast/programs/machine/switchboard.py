@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import InvalidRequest
-from holdfast.programs.machine.declarations import declare, schemas_of
+from holdfast.programs.machine.declarations import schemas_of
 from holdfast.programs.machine.machine import Machine
+from holdfast.programs.machine.machine_code import MachineCode
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.routing import EventRouter
 from holdfast.programs.machine.schemas import ValueSchema
@@ -16,19 +17,23 @@ from holdfast.runs.lanes import lane_of
 
 
 class Switchboard:
-    """Routes of machines. Machines that are imported later are found, too: the manifest is made anew then.
+    """Routes of machines. Machines that are imported later are found, too: the routes are made anew then.
 
-    With a manifest ``in_force`` that one routes, and allows effects.
+    With a manifest ``in_force`` that one routes, and allows effects. ``code`` is what the machines declare, where
+    somebody has it already.
     """
 
-    def __init__(self, machines: Mapping[str, Machine[Any]], in_force: MachineManifest | None = None) -> None:
+    def __init__(
+        self,
+        machines: Mapping[str, Machine[Any]],
+        in_force: MachineManifest | None = None,
+        code: MachineCode | None = None,
+    ) -> None:
         self._machines = machines
         self._in_force = in_force
-        self._changes = -1
-        self._declared: MachineManifest
+        self.code = code or MachineCode(machines)
+        self._made_from: MachineManifest | None = None
         self._router: EventRouter
-        self._by_type: dict[Any, ValueSchema] = {}
-        self._schemas: Mapping[str, ValueSchema] = {}
         self._executors: dict[str, str] = {}
         self._digest = ""
 
@@ -40,9 +45,9 @@ class Switchboard:
 
     @property
     def declared(self) -> MachineManifest:
-        """The manifest of this process's machines."""
-        self._refresh()
-        return self._declared
+        """The manifest of all machines of this process. Raises as ``MachineCode.check``."""
+        self.code.check()
+        return self.code.manifest
 
     def allows(self, machine: str, effect: str) -> bool:
         """Whether the manifest in force lets a machine ask for an effect; what code declares lets it."""
@@ -56,8 +61,7 @@ class Switchboard:
 
     def keys_of(self, executor: str) -> frozenset[bytes]:
         """The public keys by which an executor's receipts are accepted now."""
-        self._refresh()
-        return (self._declared if self._in_force is None else self._in_force).keys_of(executor)
+        return (self._in_force or self.code.manifest).keys_of(executor)
 
     def targets(self, schema: str, value: bytes) -> list[tuple[str, int, bytes]]:
         """Where a domain event goes, by what its schema wrote: machine, lane and key, in the manifest's order.
@@ -78,38 +82,38 @@ class Switchboard:
 
     def lane_counts(self, machine: str) -> dict[str, int]:
         """The lanes that are declared for a machine, and for those that hear what it emits."""
-        self._refresh()
-        entry = self._declared.machine(machine)
+        declared = self.code.manifest
+        entry = declared.machine(machine)
         emits = () if entry is None else entry.emits
-        hearers = [each.machine for each in self._declared.subscriptions if each.event in emits]
+        hearers = [each.machine for each in declared.subscriptions if each.event in emits]
         return {name: self._machines[name].lanes for name in (machine, *hearers) if name in self._machines}
 
     def schema_of(self, event: Any) -> ValueSchema:
-        """The schema of an event. Raises InvalidRequest where no machine here knows its type."""
-        self._refresh()
-        found = self._by_type.get(type(event))
+        """The schema of an event. Raises InvalidRequest where no machine here knows its type, and as
+        ``MachineCode.check`` where its machine may be one that does not fit the others."""
+        by_type = self.code.by_type
+        found = by_type.get(type(event))
         if found is None:
-            known = ", ".join(sorted(each.name for each in self._by_type.values())) or "none"
+            self.code.check()
+            known = ", ".join(sorted(each.name for each in by_type.values())) or "none"
             raise InvalidRequest(f"no machine here knows events of type {type(event).__name__} (they know {known})")
         return found
 
     def named(self, schema: str) -> ValueSchema:
-        """The schema of this name. Raises InvalidRequest where there is none."""
-        self._refresh()
-        found = self._schemas.get(schema)
+        """The schema of this name. Raises InvalidRequest where there is none, and as ``MachineCode.check`` where it may
+        be that of a machine that does not fit the others."""
+        found = self.code.schemas.get(schema)
         if found is None:
+            self.code.check()
             raise InvalidRequest(f"there is no schema {schema!r} in the manifest")
         return found
 
     def _refresh(self) -> None:
-        changes = getattr(self._machines, "changes", 0)
-        if changes == self._changes:
+        declared = self.code.manifest
+        if declared is self._made_from:
             return
-        machines = tuple(self._machines.values())
-        self._declared, self._schemas = declare([machine.declaration for machine in machines])
-        manifest = self._declared if self._in_force is None else self._in_force
-        self._router = EventRouter(manifest, schemas_of(manifest, self._schemas))
-        self._by_type = {kind: schema for machine in machines for kind, schema in machine.by_type.items()}
+        manifest = self._in_force or declared
+        self._router = EventRouter(manifest, schemas_of(manifest, self.code.schemas))
         self._executors = {each.name: each.executor for each in manifest.effects if each.executor is not None}
         self._digest = manifest_digest(manifest)
-        self._changes = changes
+        self._made_from = declared

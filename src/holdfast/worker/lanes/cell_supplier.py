@@ -11,7 +11,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled, SignalArrived
 from holdfast.kernel.program import Program
-from holdfast.programs.machine.lanes.lane_counts import LaneCounts
+from holdfast.lanes.counts import LaneCounts
 from holdfast.programs.machine.lanes.succession import AT_ONCE
 from holdfast.runs.clock import Clock
 from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR

@@ -6,7 +6,8 @@ with the reason, and the next worker whose code fits lets it go on. Its events w
 
 Where nobody has applied a manifest in a tenant, and the engine does not insist on it, each worker runs what its code
 declares, and the warden records that as the manifest in force. It refuses only a machine whose code no longer declares
-an effect that is in flight: nobody could read its receipt.
+an effect that is in flight: nobody could read its receipt. Machines that do not fit the others of this code, see
+``machine_code``, are refused in any case.
 """
 
 from __future__ import annotations
@@ -132,15 +133,16 @@ class LaneWarden(Role):
         machines = self._kind
         row = await self._store.item(in_force_key(tenant))
         body = None if row is None else read_in_force(row)
-        declared = machines.board.declared
+        declared = machines.board.code.manifest
+        unfit = machines.board.code.refused()
         if body is None or body.source == "declared":
             if machines.mode == "governed":
                 reason = f"no manifest was applied in tenant {tenant!r}: propose, approve and apply one."
-                return {machine.name: reason for machine in declared.machines}, None
-            return await self._adopt(tenant, row, body), None
+                return {**dict.fromkeys((each.name for each in declared.machines), reason), **unfit}, None
+            return {**await self._adopt(tenant, row, body), **unfit}, None
         in_force = await self._manifest(tenant, body.digest)
         remedy = f"start a worker with its code, or apply the manifest of this code (in force is {body.digest[:12]})."
-        found = {}
+        found = dict(unfit)
         for machine in declared.machines:
             problem = misfit(in_force, declared, machine.name)
             if problem is not None:
@@ -165,14 +167,14 @@ class LaneWarden(Role):
     async def _adopt(self, tenant: str, row: p.ItemRow | None, body: ManifestInForce | None) -> Verdict:
         """Record what the code here declares as the manifest in force, once. Nothing is recorded where a machine must
         not be run here."""
-        board = self._kind.board
+        board, declared = self._kind.board, self._kind.board.code.manifest
         known = self._adopted.get((tenant, board.manifest))
         if known is not None and not known:
             return known
         before = None if body is None else await self._manifest(tenant, body.digest)
-        refused = {} if before is None else await self._in_flight(tenant, before, board.declared)
+        refused = {} if before is None else await self._in_flight(tenant, before, declared)
         if not refused:
-            after = board.declared if before is None else merged(before, board.declared)
+            after = declared if before is None else merged(before, declared)
             await self._record(tenant, row, body, after)
         elif known is None:
             for reason in refused.values():

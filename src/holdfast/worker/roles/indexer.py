@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from holdfast.errors import HoldfastError, StoreCorrupt
-from holdfast.programs.machine.lanes.lane_counts import lanes_of
-from holdfast.programs.machine.lanes.lane_roots import KEPT_ROOTS, collect_garbage, make_root
+from holdfast.lanes.counts import lanes_of
+from holdfast.lanes.roots import KEPT_ROOTS, collect_garbage, make_root
 from holdfast.runs.clock import Clock
 from holdfast.runs.log_records import about
 from holdfast.runs.role import Role

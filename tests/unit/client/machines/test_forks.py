@@ -12,7 +12,7 @@ from holdfast import Holdfast
 from holdfast.cells.cell import CellIntent, CellRecord, decode_cell, encode_cell
 from holdfast.client.machines.forks import _deliver, _taken_in
 from holdfast.errors import InvalidRequest
-from holdfast.programs.machine.lanes.lane_roots import make_root
+from holdfast.lanes.roots import make_root
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually

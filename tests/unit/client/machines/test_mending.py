@@ -13,6 +13,7 @@ from holdfast import Holdfast, machine
 from holdfast.client.views.cells import dead_letter_record
 from holdfast.errors import CellNotFound, CellNotParked, DeadLetterNotFound, InvalidRequest, SchemaMismatch
 from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.kind import Machines
 from tests.unit.client.machines import shop
 from tests.unit.client.machines.shop import ASK, Closed, Order, Paid, Placed, Poisoned, handled, order, parked, until
 
@@ -176,8 +177,9 @@ def test_an_event_that_nobody_heard_is_redelivered_once_somebody_does() -> None:
             def books(state: Paid | None, event: Paid, cell: Cell) -> Paid | None:
                 return event
 
-            app.machine_kind.machines = {order.name: order, books.name: books}
-            app.machine_kind.board._machines = app.machine_kind.machines
+            both = Machines({order.name: order, books.name: books})
+            app.machine_kind.machines, app.machine_kind.board = both.machines, both.board
+            app.machine_kind.routes.clear()
             await app.machines.redeliver(letter.id)
             assert (await app.machines.dead_letters_page()).items == []
             async with asyncio.timeout(20):

@@ -18,9 +18,9 @@ from holdfast.client.machines.proofs import prove_cell
 from holdfast.client.views.cells import MachineInfo
 from holdfast.errors import CellMoving, InvalidRequest
 from holdfast.journal import events as e
+from holdfast.lanes.roots import make_root
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.lanes import succession
-from holdfast.programs.machine.lanes.lane_roots import make_root
 from holdfast.programs.machine.lanes.notes import read_note
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.manifest_changes import MachineChange

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast import Holdfast
 from holdfast.cells.cell import decode_cell, encode_cell
 from holdfast.client.machines.verification import LaneCheck
-from holdfast.programs.machine.lanes.lane_roots import make_root
+from holdfast.lanes.roots import make_root
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually

@@ -287,7 +287,7 @@ def test_declarations_that_do_not_fit_together_are_refused() -> None:
 
         order_id: int
 
-    with pytest.raises(DuplicateName, match=r"@schema\(…\)"):
+    with pytest.raises(DuplicateName, match=r"samples.Placed and .*Placed are both the schema app.Placed@1: .*@schema"):
         declare([order(), statistics(events=(Placed,))])
     with pytest.raises(InvalidManifest, match="'number' is no field of it"):
         declare([order(key="number")])

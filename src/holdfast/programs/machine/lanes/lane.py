@@ -41,7 +41,7 @@ from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.occurrences import Progress
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
-from holdfast.runs.lanes import CellOrigin, ProgressFrame
+from holdfast.runs.lanes import LANE_EVENT, CellOrigin, ProgressFrame
 
 SEED_BYTES: Final = 16
 OPEN: Final = Waiting((), e.Open())
@@ -262,6 +262,10 @@ class LaneProgram:
             self._arrived.append(reported)
 
     def _receive_all(self, scribe: Scribe) -> None:
+        listens = self.hears_progress and self._succession.is_open
+        if self._receive is not None and self._intents.must_read_on(scribe, LANE_EVENT, listens=listens):
+            scribe.abandon(self._receive)
+            self._receive = None
         while self._receive is None:
             signal = self._succession.signal
             promise, payload = scribe.receive(signal or self._succession.go_on())

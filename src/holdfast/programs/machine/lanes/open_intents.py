@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from holdfast.journal.events import SignalReceived
 from holdfast.journal.promise import PromiseId
+from holdfast.kernel.program import Scribe
 from holdfast.programs.machine.lanes.held_events import ProgressArrived
 from holdfast.programs.machine.lanes.notes import IntentNote
 from holdfast.runs.lanes import ProgressFrame
@@ -45,6 +47,17 @@ class OpenIntents:
         if intent is not None:
             self._settled[promise] = intent
         return intent
+
+    def must_read_on(self, scribe: Scribe, signal: str, *, listens: bool) -> bool:
+        """Whether the lane, which waits for a signal, must receive those that have come before it handles receipts.
+
+        A lane that was paused has recorded both reports and the receipt behind them, and gets receipts first. In the
+        next turn the reports would be those of effects that are settled. A replay does what was done.
+        """
+        upcoming = scribe.upcoming()
+        if upcoming is not None:
+            return isinstance(upcoming, SignalReceived)
+        return listens and bool(self._settled) and scribe.is_buffered(signal)
 
     def end_turn(self) -> None:
         """No frame follows any more."""

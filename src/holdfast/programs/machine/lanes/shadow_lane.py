@@ -4,12 +4,15 @@ What the world decided is taken from the journal: times, seeds, receipts, and wh
 taken to be a recorded one where the same cell had asked for the same effect by then and nothing else is it: then its
 recorded receipt is the shadow's. A call that nobody recorded has no receipt, so its cell waits. What cells emit goes
 nowhere: the events that they led to are recorded where they came to.
+
+Where a lane was split, the shadow's own cells go on in the lanes that got the recorded ones. So lanes are replayed in
+the order of their numbers: those that were split have lower ones than their heirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -21,11 +24,12 @@ from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
-from holdfast.programs.machine.lanes.envelopes import Envelope
+from holdfast.programs.machine.lanes.envelopes import Envelope, HandOver
 from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.lane import OPEN, LaneProgram
 from holdfast.programs.machine.lanes.notes import TurnNote, read_note
+from holdfast.programs.machine.lanes.succession import with_origin
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.switchboard import Switchboard
 
@@ -64,10 +68,20 @@ class _Listener:
         self.note_of_turn = read_note(input)
 
 
+class HandedShadow(NamedTuple):
+    """A cell as the shadow has it when its lane was split: None where it has none, or deleted it. ``calls`` are
+    recorded ones that the shadow has not made, by effect. ``is_recorded``: the recorded lane handed one over, too."""
+
+    record: CellRecord | None
+    calls: dict[str, list[PromiseId]]
+    is_recorded: bool
+
+
 class ShadowTallies:
-    """What was seen so far: calls by effect, events, failures."""
+    """What was seen so far: calls by effect, events, failures. ``handed`` are the cells that are between two lanes."""
 
     def __init__(self) -> None:
+        self.handed: dict[bytes, HandedShadow] = {}
         self.recorded: dict[str, int] = {}
         self.asked: dict[str, int] = {}
         self.same: dict[str, int] = {}
@@ -88,8 +102,9 @@ class ShadowLane(LaneProgram):
         super().__init__(machine, board, HotCells())
         self._tallies = tallies
         self._shadows: dict[bytes, CellRecord | None] = {}
-        self._open: dict[tuple[bytes, str], list[PromiseId]] = {}  # recorded calls that the shadow has not made
+        self._open: dict[bytes, dict[str, list[PromiseId]]] = {}  # recorded calls that the shadow has not made
         self._next = _UNRECORDED
+        self.handed: dict[bytes, HandedShadow] = {}
 
     @property
     def shadows(self) -> Mapping[bytes, CellRecord]:
@@ -106,14 +121,39 @@ class ShadowLane(LaneProgram):
     def _repeat(self, scribe: Scribe) -> None:
         self._receive_all(scribe)
         arrived, rang, self._arrived = self._arrived, self._rang, []
-        version, listener = scribe.version, _Listener(scribe)
+        version, listener, is_split = scribe.version, _Listener(scribe), self._succession.hands_over
         super()._repeat(cast("Scribe", listener))  # it gives what a scribe gives
         note = listener.note_of_turn
-        if note is not None:
-            for promise, intent in zip(listener.opened, note.intents, strict=True):
-                self._open.setdefault((intent.key, intent.effect), []).append(promise)
-                _count(self._tallies.recorded, intent.effect)
-            self._shadow(arrived, note, rang, listener, version)
+        if note is None:
+            return
+        arrived = self._taken_in(arrived)
+        for promise, intent in zip(listener.opened, note.intents, strict=True):
+            self._open.setdefault(intent.key, {}).setdefault(intent.effect, []).append(promise)
+            _count(self._tallies.recorded, intent.effect)
+        self._shadow(arrived, note, rang, listener, version)
+        if is_split:
+            self._hand_over(note, listener.run)
+
+    def _taken_in(self, arrived: Sequence[tuple[bytes, Occurrence]]) -> list[tuple[bytes, Occurrence]]:
+        """What is left to be handled when the shadow has its own cells where recorded ones were handed over. Where it
+        has not seen the lane that was split, it takes those as they were recorded."""
+        left: list[tuple[bytes, Occurrence]] = []
+        for key, each in arrived:
+            handed = self._tallies.handed.pop(key, None)
+            if handed is not None:
+                self._shadows[key] = handed.record
+                self._open[key] = handed.calls
+            if handed is None or not isinstance(each, HandOver):
+                left.append((key, each))
+        return left
+
+    def _hand_over(self, note: TurnNote, run: PromiseId) -> None:
+        """Give away what the recorded lane gave away; with the last of it also what only the shadow has."""
+        rest = () if note.more else [key for key, record in self._shadows.items() if record is not None]
+        for key in dict.fromkeys((*note.moved, *rest)):
+            record = self._shadows.pop(key, None)
+            given = None if record is None else with_origin(record, run.root)
+            self.handed[key] = HandedShadow(given, self._open.pop(key, {}), key in note.moved)
 
     def _shadow(
         self, arrived: list[tuple[bytes, Occurrence]], note: TurnNote, rang: bool, heard: _Listener, version: int
@@ -136,29 +176,30 @@ class ShadowLane(LaneProgram):
             _count(self._tallies.failures, reason)
         self._tallies.emitted += len(turn.emitted) + len(turn.dead)
         self._shadows.update(turn.changed)
-        self._shadows.update(dict.fromkeys(note.moved))  # its heir shadows it from there on
         for call in turn.calls:
-            self._ask(call)
+            self._ask(call, heard.run.root)
 
     def _close(self, key: bytes, promise: PromiseId) -> None:
         """A recorded call was settled: the shadow cannot make it any more."""
-        for (asker, _), promises in self._open.items():
-            if asker == key and promise in promises:
+        for promises in self._open.get(key, {}).values():
+            if promise in promises:
                 promises.remove(promise)
 
-    def _ask(self, call: CellCall) -> None:
+    def _ask(self, call: CellCall, root: bytes) -> None:
         key, effect = call.key, call.effect.name
         _count(self._tallies.asked, effect)
-        recorded = self._open.get((key, effect))
+        recorded = self._open.get(key, {}).get(effect)
+        origin = None
         if recorded:
-            position = recorded.pop(0).path[-1]
+            promise = recorded.pop(0)
+            position, origin = promise.path[-1], None if promise.root == root else promise.root
             _count(self._tallies.same, effect)
         else:
             position, self._next = self._next, self._next + 1
             _count(self._tallies.unanswered, effect)
         record = self._shadows.get(key)
         if record is not None and call.awaited:
-            opened = CellIntent(position, effect, call.effect.sequence, call.effect.issuer)
+            opened = CellIntent(position, effect, call.effect.sequence, call.effect.issuer, origin)
             intents = intents_in_order((*record.intents, opened))
             self._shadows[key] = msgspec.structs.replace(record, intents=tuple(intents))
 
@@ -172,7 +213,8 @@ def shadow_lane(
     entropy: Entropy,
     tallies: ShadowTallies,
 ) -> Mapping[bytes, CellRecord]:
-    """The cells that other code makes of what a lane's journal records."""
+    """The cells that other code makes of what a lane's journal records. What they hand over is in the tallies then."""
     program = ShadowLane(machine, board, tallies)
     Execution.rebuild(run, program, entries, now, entropy)
+    tallies.handed.update(program.handed)
     return program.shadows

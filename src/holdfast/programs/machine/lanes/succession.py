@@ -74,6 +74,11 @@ class Succession:
             return None
         return [self._phase, None if order is None else [order.first, order.lanes, order.heirs, order.end]]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the lane hears its events, as any lane does."""
+        return self._phase == "open"
+
     # -- what is heard -------------------------------------------------------------------------------------------------
 
     @property
@@ -128,6 +133,11 @@ class Succession:
         """Whether the lane itself has something to do in this turn."""
         return bool(self._orders) or self.opens or self._goes_on
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether cells are handed over in this turn."""
+        return any(isinstance(each, SplitOrder) and each.round for each in self._orders)
+
     def forwarded(
         self, arrived: Sequence[tuple[bytes, Occurrence]], cells: Any
     ) -> tuple[list[tuple[bytes, Occurrence]], list[LaneMessage]]:
@@ -181,7 +191,7 @@ class Succession:
             if each.key in asking or size >= BYTES_AT_ONCE:
                 self.more = True
                 continue
-            data = encode_cell(_with_origin(record, run.root))
+            data = encode_cell(with_origin(record, run.root))
             size += len(data)
             heir = order.heir_of(place_of(each.key))
             turn.emitted.append(_inherited(self._machine, heir, HandOver(each.key, data, source)))
@@ -197,7 +207,7 @@ def _inherited(machine: str, lane: int, what: HandOver | Handed) -> LaneMessage:
     return LaneMessage(machine, lane, what.write(), signal=LANE_HEIR)
 
 
-def _with_origin(record: CellRecord, root: bytes) -> CellRecord:
+def with_origin(record: CellRecord, root: bytes) -> CellRecord:
     """The record with what it is to wait for of this lane as that of another one."""
     if not record.intents:
         return record

@@ -21,7 +21,7 @@ from holdfast.cells.cell import decode_cell, decode_entry, index_entry, shown_ke
 from holdfast.cells.growth import growth
 from holdfast.cells.nodes import parse, read_node
 from holdfast.errors import StoreCorrupt
-from holdfast.programs.machine.lanes.lane_counts import ENGINE, LaneCounts
+from holdfast.lanes.counts import ENGINE, LaneCounts
 from holdfast.runs.clock import Clock
 from holdfast.runs.lanes import parse_lane
 from holdfast.store import protocol as p
