@@ -35,6 +35,12 @@ def test_a_seed_gives_the_same_simulation() -> None:
 # -- the laws can be broken, and are found broken ----------------------------------------------------------------------
 
 
+def _simulate_some(first: int) -> None:
+    """Simulate a seed, and some that follow: a change of the engine leads seeds elsewhere."""
+    for seed in range(first, first + 12):
+        simulate_machines(seed)
+
+
 def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """M3."""
     hold = CellTurn._hold
@@ -45,7 +51,7 @@ def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: py
 
     monkeypatch.setattr(CellTurn, "_hold", forgetful)
     with pytest.raises(Violation, match="M3"):
-        simulate_machines(11)
+        _simulate_some(5)
 
 
 def test_a_receipt_that_reaches_the_next_cell_of_its_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +69,7 @@ def test_a_receipt_that_reaches_the_next_cell_of_its_key_is_found(monkeypatch: p
     monkeypatch.setattr(CellTurn, "_is_open", first_open)
     monkeypatch.setattr(CellTurn, "_receipt", misled)
     with pytest.raises(Violation, match=r"M6|parked KeyError"):
-        simulate_machines(4)
+        _simulate_some(4)
 
 
 def test_events_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,4 +85,4 @@ def test_events_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(CellTurn, "_release", backwards)
     with pytest.raises(Violation, match="M4"):
-        simulate_machines(1)
+        _simulate_some(1)
