@@ -83,10 +83,10 @@ class Dispatcher:
             self._beaten,
             held,
             mark=request.mark,
-            begun_before=_is_inherited(held, promise),
+            begun_before=held.inherited is not None and _is_inherited(held.inherited, promise),
             retry=request.retry,
             run=held.row,
-            reports=self._reports(held, promise, request.attempt),
+            reports=self._reports(held, promise, request.attempt) if held.is_lane else None,
         )
 
     def _reports(self, held: Held, promise: PromiseId, attempt: int) -> ProgressReports | None:
@@ -105,8 +105,10 @@ class Dispatcher:
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
         held: Held = performance.owner
         held.steps.pop(performance.promise, None)
-        promise = performance.promise
-        self._arrive(held, self._signer.sign(held.origin_of(promise), promise, performance.step, outcome))
+        if held.is_lane:
+            promise = performance.promise
+            outcome = self._signer.sign(held.origin_of(promise), promise, performance.step, outcome)
+        self._arrive(held, outcome)
 
     def _beaten(self, performance: Performance, details: bytes) -> None:
         held: Held = performance.owner
@@ -174,9 +176,9 @@ class Dispatcher:
         self._acts.finish_probe(held, call, outcome)
 
 
-def _is_inherited(held: Held, promise: PromiseId) -> bool:
+def _is_inherited(inherited: set[PromiseId], promise: PromiseId) -> bool:
     """Whether an earlier holder may have begun it. Only its first attempt here is that one."""
-    if held.inherited is None or promise not in held.inherited:
+    if promise not in inherited:
         return False
-    held.inherited.discard(promise)
+    inherited.discard(promise)
     return True

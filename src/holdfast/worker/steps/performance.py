@@ -131,14 +131,12 @@ class Performance(msgspec.Struct):
         if self.reports is not None:  # else nobody hears it
             self.reports.add(details)
 
-    def end_reports(self) -> None:
+    def end_reports(self, reports: ProgressReports) -> None:
         """Send the last report in front of what came of the attempt; of one that was called off, nothing more."""
-        if self.reports is None:
-            return
         if self.called_off:
-            self.reports.close()
+            reports.close()
         else:
-            self.reports.finish()
+            reports.finish()
 
 
 _performance: contextvars.ContextVar[Performance | None] = contextvars.ContextVar("holdfast-performance", default=None)

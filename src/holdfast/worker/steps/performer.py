@@ -165,7 +165,8 @@ class Performer:
             if span is not None:
                 span.leave()
             performance.task = None  # breaks a reference cycle: the task holds its context, and that holds this
-            performance.end_reports()
+            if performance.reports is not None:
+                performance.end_reports(performance.reports)
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
                 self._begin(self._backlog.popleft())
