@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from holdfast import Holdfast, step
 from holdfast.cells.cell import CellRecord
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.lanes import cell_turn
+from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
 from holdfast.runs.lanes import lane_id
@@ -210,3 +212,37 @@ def test_a_timer_that_kills_its_workers_parks_its_cell_whatever_else_waits(virtu
 
     assert virtual.play(main) == 5
     Deadly.app = None
+
+
+@pytest.mark.parametrize("what", ["timer", "split"])
+def test_a_lane_that_is_paused_and_resumed_when_its_cells_were_just_brought_has_them_in_its_turn(
+    virtual: Ground, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The turn under pause only records. The next one handles the timer, and hands over the cells, as any would."""
+    bring, paused = LaneProgram.bring, list[str]()
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+
+            def brought(self: LaneProgram, cells: Any, due: Any, next_wake: Any, moving: Any = None) -> None:
+                bring(self, cells, due, next_wake, moving)
+                if (due or moving) and not paused and app.worker is not None:
+                    paused.append("once")  # in the store it is resumed by now
+                    app.worker.advancer.paused(_LANE, "a person")
+
+            monkeypatch.setattr(LaneProgram, "bring", brought)
+            await app.emit(MixedWritten("a", "later bell"))
+            await asyncio.sleep(7)
+            await app.emit(MixedWritten("b", "look"))  # so the lane is not handed back when it is paused
+            if what == "split":
+                await app.machines.split(pad, 2)
+            await asyncio.sleep(30)
+            assert await words(app) == ["later bell", "bell"]
+            await app.emit(MixedWritten("a", "last"))
+            await asyncio.sleep(5)
+            assert await words(app) == ["later bell", "bell", "last"]
+            rows = await app.store.find_cells(p.CellQuery("default", "mixtures.pad"), 10)
+            assert [row.lane == _LANE.run for row in rows] == [what == "timer"] * 2
+
+    virtual.play(main)
+    assert paused

@@ -196,6 +196,7 @@ class LaneProgram:
         for key, record in self._cells.items():
             self._hot.put(self._lane, key, record)
         self._cells.clear()
+        self._due = self._succession.batch = None  # where it was recorded only, its cells are brought once more
 
     @property
     def lane_counts(self) -> Mapping[str, int]:
