@@ -100,6 +100,8 @@ async def _cells(
     askers = {run.root: run.key.run for run in lanes.values()}
     waiting: dict[str, set[int]] = {}
     async for row, record in cells_of(store, tenant, change.machine):
+        if row.lane not in numbers:
+            continue  # it has begun since: whoever looks while the lanes are held sees it
         number, key = numbers[row.lane], key_shown(row.key)
         if strict and record.status not in TERMINAL:
             yield ManifestBlocker("cell", change.machine, number, key)

@@ -238,7 +238,7 @@ class AppManifests:
         try:
             self._refuse(proposal, await hold.still())
             self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict, held=True))
-            return await self._put_in_force(proposal, tenant, hold.lanes, tables, by, reason)
+            return await self._put_in_force(proposal, tenant, hold, tables, by, reason)
         except BaseException:
             await hold.end()
             raise
@@ -247,7 +247,7 @@ class AppManifests:
         self,
         proposal: str,
         tenant: str,
-        held: Sequence[p.Key],
+        hold: LaneHold,
         tables: Sequence[p.ExpectItem],
         by: str | None,
         reason: str,
@@ -260,12 +260,13 @@ class AppManifests:
             before, named = await self._in_force(tenant)
             q.check_base(proposal, body, named)
             if list(tables) != await self._lane_tables(tenant, [each.key.id for each in tables]):
-                raise ProposalConflict(f"lanes were split while proposal {proposal} was applied: apply it again.")
+                changed = "lanes were split, or the first ones begun,"
+                raise ProposalConflict(f"{changed} while proposal {proposal} was applied: apply it again.")
             now = app.clock.now()
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
             item = p.ItemRow(*q.in_force_key(tenant), version, q.write(in_force), "applied", None, now)
-            beside: list[p.Act] = [p.PutItem(item), *tables, *(p.Unpause(lane, now) for lane in held)]
+            beside: list[p.Act] = [p.PutItem(item), *tables, *await hold.acts()]
             details = {"manifest": body.digest, "before": body.base or ""}
             return Change(q.write(body), status, details=details, beside=beside)
 
