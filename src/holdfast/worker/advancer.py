@@ -99,7 +99,7 @@ class Advancer:
         self._cells = CellSupplier(
             store, executions.clock, self._schedule, self._faults.engine_failed, self._background
         )
-        judging = (self._schedule, self._faults.turn_away, self._faults.engine_failed, self._background)
+        judging = (self._schedule, self._faults, self._background)
         self.warden = LaneWarden(store, committer, executions.clock, executions.machines, *judging)
         self._messenger = Messenger(
             store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
@@ -218,7 +218,7 @@ class Advancer:
             return
         if held.gate is not None and self._governor.reads_answers(held, held.gate):
             return  # the next turn comes with them
-        if held.is_lane and (self.warden.must_wait(held) or self._cells.must_read(held)):
+        if held.is_lane and (self.warden.must_wait(held) or self._cells.must_read(held) or self.warden.declines(held)):
             return
         arrivals, resume = held.take_arrivals()
         held.silence()

@@ -61,6 +61,7 @@ class Held:
         "inherited",
         "inline",
         "is_lane",
+        "is_offered",
         "key",
         "lineage",
         "names",
@@ -85,6 +86,7 @@ class Held:
         self.workflow = run.workflow
         self.is_lane = run.program_kind == MACHINE
         self.admitted = False  # whether the code here may run it by the manifest in force: of a lane
+        self.is_offered = False  # whether other workers were asked to take it, because of an effect of other code
         self.id = PromiseId(run.root)
         self.generation = run.generation
         self.epoch = run.epoch

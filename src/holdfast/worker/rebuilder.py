@@ -88,6 +88,10 @@ class Rebuilder:
         held.cancel_first = True
         await self._turn_again(held)
 
+    def go_on(self, held: Held) -> None:
+        """Take the next turn of a run that nobody else has taken over."""
+        self._push(partial(self._turn, held))
+
     async def resolve(self, held: Held, reference: str) -> None:
         """The turn of a run failed because it calls by a name that may be published: take it again with the answer."""
         held.names[reference] = await look_up(self._store, held.key.tenant, reference)

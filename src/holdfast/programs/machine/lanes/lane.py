@@ -191,6 +191,11 @@ class LaneProgram:
             return None
         return WantedCells(missing, now if is_due else None, is_moving)
 
+    @property
+    def brought(self) -> Collection[CellRecord | None]:
+        """The cells of the next turn, where all are here."""
+        return self._cells.values()
+
     def release(self) -> None:
         """See ``cell_supplier.Supplied``."""
         for key, record in self._cells.items():
@@ -287,9 +292,8 @@ class LaneProgram:
         missing = [key for key, _ in arrived if key not in self._cells]
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
-        machine = self.machine
-        where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._board, scribe.run, self.secrets, self._failure_of())
+        where = TurnContext(now, seed, scribe.version, self._board.manifest, self.machine.name, self.machine.hash)
+        turn = CellTurn(self.machine, self._cells, where, self._board, scribe.run, self.secrets, self._failure_of())
         turn.emitted.extend(forwarded)
         turn.handle(arrived)
         self._succession.act(turn, scribe.run)
