@@ -89,7 +89,9 @@ class Rebuilder:
         await self._turn_again(held)
 
     def go_on(self, held: Held) -> None:
-        """Take the next turn of a run that nobody else has taken over."""
+        """Take the next turn of a lane that was offered, and that nobody has taken over. Its execution is a new one: it
+        asks for what is outstanding, and is told the manifest in force."""
+        held.fresh, held.admitted = True, False
         self._push(partial(self._turn, held))
 
     async def resolve(self, held: Held, reference: str) -> None:
