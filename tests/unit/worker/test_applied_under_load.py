@@ -9,15 +9,32 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, step
 from holdfast.audit.notes import named
 from holdfast.audit.notes import note as note_of
 from holdfast.audit.records import Operated
 from holdfast.errors import ManifestBlocked, ProposalConflict
+from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT
+from holdfast.programs.machine.occurrences import Settled
 from holdfast.programs.machine.proposals import HELD
-from holdfast.runs.lanes import lane_of
+from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
-from tests.unit.worker.governed_machines import KIND, TWO, Placed, governed, handled, lanes, shop, stage, till
+from tests.unit.worker.governed_machines import (
+    KIND,
+    THREE,
+    TWO,
+    Order,
+    Placed,
+    governed,
+    handled,
+    lanes,
+    notify,
+    order,
+    shop,
+    stage,
+    till,
+)
 from tests.unit.worker.ground import Ground, Line, line_of
 
 
@@ -39,6 +56,24 @@ class DiesWhenLanesAreHeld(Line):
         return answer
 
 
+@step(name="governed.queued_charge", queue="tills")
+async def queued_charge(order: str) -> str:
+    till.charged.append(order)
+    await till.enter(order)
+    return f"paid {order}"
+
+
+def sending(state: Order | None, event: Placed | Settled, cell: Cell) -> Order | None:
+    if isinstance(event, Placed):
+        cell.do(queued_charge, cell.key)
+        return Order("charging", event.cents)
+    return Order("paid", 0)
+
+
+def sending_anew(state: Order | None, event: Placed | Settled, cell: Cell) -> Order | None:
+    return sending(state, event, cell)
+
+
 class EventBeforeItIsApplied(Line):
     """A line before whose commit of the new manifest an event comes for a lane that was not there when others stood
     still."""
@@ -50,6 +85,18 @@ class EventBeforeItIsApplied(Line):
         if any(isinstance(act, p.PutItem) and act.item.status == "applied" for act in acts):
             await self.comes()
         return await self._store.commit(changes)
+
+
+class SplitWhenItIsLookedAt(Line):
+    """A line over which lanes are split just before their number is looked at."""
+
+    comes: Callable[[], Awaitable[None]] | None = None
+
+    async def item(self, key: p.ItemKey) -> p.ItemRow | None:
+        if key.kind == LANE_COUNT and (comes := self.comes) is not None:
+            self.comes = None
+            await comes()
+        return await self._store.item(key)
 
 
 class ResumesHeldLanes(Line):
@@ -185,6 +232,61 @@ def test_a_proposal_is_not_applied_where_a_lane_was_resumed_meanwhile(virtual: G
                 with pytest.raises(ProposalConflict, match="was resumed"):
                     await new.machines.apply(await governed(new))
                 assert [run.pause for run in await lanes(new)] == [None, None]
+
+    virtual.play(main)
+
+
+def test_a_cell_that_is_between_two_lanes_blocks_with_what_it_has_in_flight(virtual: Ground) -> None:
+    """Nobody can see what it waits for until its new lane has taken it in."""
+    one, two = order(sending, (queued_charge,)), order(sending_anew, (queued_charge, notify))
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground, one) as old, shop(ground, two, worker=False, line=SplitWhenItIsLookedAt) as new:
+            await old.emit(Placed("b", 500))
+            await handled(old)
+
+            async def comes() -> None:
+                till.close("a")
+                await old.emit(Placed("a", 500))
+                while "a" not in till.charged:
+                    await old.changed(0.1)
+                await old.machines.split(KIND, 4)
+                for number in range(2, 6):
+                    await old.run(lane_id(KIND, number)).pause("a person")
+                while await old.store.find_cells(p.CellQuery("default", KIND), 10):
+                    await old.changed(0.1)
+
+            proposal = await governed(new)
+            line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
+            with pytest.raises(ManifestBlocked, match="lanes are being split"):
+                await new.machines.apply(proposal)
+
+    virtual.play(main)
+
+
+def test_a_first_manifest_is_blocked_by_what_other_code_beside_it_has_in_flight(virtual: Ground) -> None:
+    """What the last worker declared is in force until then, and says nothing of an older worker that runs, too."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as old, shop(ground, THREE, worker=False) as author:
+            await old.emit(Placed("c", 500))
+            await handled(old)
+            async with shop(ground, THREE) as new:
+                line_of(old).cut = True
+                await new.emit(Placed("b", 5))
+                await handled(new)
+                line_of(old).cut = False
+            till.close("a")
+            await old.emit(Placed("a", 500))
+            while "a" not in till.charged:
+                await old.changed(0.1)
+            proposal = await governed(author)
+            with pytest.raises(ManifestBlocked):
+                await author.machines.apply(proposal)
+            till.open()
+            await handled(old)
+            await author.machines.apply(proposal)
+            assert await stage(author, "a") == "paid"
 
     virtual.play(main)
 

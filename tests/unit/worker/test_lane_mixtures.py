@@ -53,7 +53,8 @@ async def look(name: str) -> str:
 
 @step(name="mixtures.queued_look", queue="mixtures")
 async def queued_look(name: str) -> str:
-    return await look.function(name)
+    await asyncio.sleep(5)
+    return name
 
 
 @machine(key="name", effects=[look, queued_look], name="mixtures.pad", lanes=1)
