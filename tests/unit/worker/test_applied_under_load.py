@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, step
+from holdfast import Holdfast
 from holdfast.audit.notes import named
 from holdfast.audit.notes import note as note_of
 from holdfast.audit.records import Operated
 from holdfast.errors import ManifestBlocked, ProposalConflict
-from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.lanes.lane_counts import LANE_COUNT
-from holdfast.programs.machine.occurrences import Settled
 from holdfast.programs.machine.proposals import HELD
 from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
@@ -24,13 +22,15 @@ from tests.unit.worker.governed_machines import (
     KIND,
     THREE,
     TWO,
-    Order,
     Placed,
     governed,
     handled,
     lanes,
     notify,
     order,
+    queued_charge,
+    sending,
+    sending_anew,
     shop,
     stage,
     till,
@@ -54,24 +54,6 @@ class DiesWhenLanesAreHeld(Line):
         self.dead = self.dead or any(isinstance(act, p.Pause) for act in acts)
         await self._pass()
         return answer
-
-
-@step(name="governed.queued_charge", queue="tills")
-async def queued_charge(order: str) -> str:
-    till.charged.append(order)
-    await till.enter(order)
-    return f"paid {order}"
-
-
-def sending(state: Order | None, event: Placed | Settled, cell: Cell) -> Order | None:
-    if isinstance(event, Placed):
-        cell.do(queued_charge, cell.key)
-        return Order("charging", event.cents)
-    return Order("paid", 0)
-
-
-def sending_anew(state: Order | None, event: Placed | Settled, cell: Cell) -> Order | None:
-    return sending(state, event, cell)
 
 
 class EventBeforeItIsApplied(Line):

@@ -8,7 +8,18 @@ import asyncio
 import pytest
 
 from holdfast import Holdfast
-from tests.unit.worker.governed_machines import KIND, THREE, Placed, handled, shop, stage, till
+from tests.unit.worker.governed_machines import (
+    KIND,
+    THREE,
+    Placed,
+    handled,
+    order,
+    queued_charge,
+    sending,
+    shop,
+    stage,
+    till,
+)
 from tests.unit.worker.ground import Ground, kill, line_of
 
 
@@ -48,6 +59,31 @@ def test_a_receipt_of_an_effect_that_newer_code_dropped_parks_its_cell_where_nob
             await old.cell(KIND, "a").release()
             await handled(old)
             assert await stage(old, "a") == "paid"
+
+    virtual.play(main)
+
+
+def test_a_queued_effect_of_other_code_is_not_begun_beside_its_queue(virtual: Ground) -> None:
+    """The newer code does not say that the step has a queue: its work is there all the same."""
+
+    async def main(ground: Ground) -> None:
+        till.close("a")
+        async with shop(ground, THREE) as new:
+            await new.emit(Placed("b", 5))
+            await handled(new)
+            line_of(new).cut = True
+            async with shop(ground, order(sending, (queued_charge,))) as old:
+                await old.emit(Placed("a", 500))
+                while not till.charged:
+                    await old.changed(0.1)
+                kill(old)
+            line_of(new).cut = False
+            await new.emit(Placed("a", 5))
+            while till.charged.count("a") < 2:  # the work of the dead worker is taken once more
+                await new.changed(0.1)
+            await asyncio.sleep(60)
+            assert till.charged == ["a", "a"]
+            till.open()
 
     virtual.play(main)
 

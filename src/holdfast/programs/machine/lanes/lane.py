@@ -26,7 +26,7 @@ from holdfast.journal.payload import ONCE, Err, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
-from holdfast.programs.function.decorators import Step
+from holdfast.programs.function.decorators import STEPS, Step
 from holdfast.programs.machine.executors import misfit_of, rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
@@ -396,5 +396,5 @@ class LaneProgram:
                     return  # the kernel compares, and says what does not fit
 
     def _queue(self, name: str) -> str | None:
-        effect = self.machine.effects.get(name)
+        effect = self.machine.effects.get(name) or STEPS.get(name)  # it may be other code's: its work is in a queue
         return effect.queue if isinstance(effect, Step) else None
