@@ -52,7 +52,7 @@ Verdict = Mapping[str, str]
 """The machines whose lanes the code here must not run, each with the reason."""
 
 
-class Refusals(Protocol):
+class LaneFaults(Protocol):
     """What becomes of lanes that are not run here. See ``faults``."""
 
     def turn_away(self, held: Held, reason: str) -> None: ...
@@ -73,7 +73,7 @@ class LaneWarden(Role):
         clock: Clock,
         machines: Machines | None,
         schedule: Callable[[Held], None],
-        faults: Refusals,
+        faults: LaneFaults,
         background: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         super().__init__()
