@@ -21,7 +21,7 @@ def test_the_laws_hold_whatever_comes_together(seeds: list[int]) -> None:
 
     Seeds that found something: 15, newer code that dropped an effect got a cell that waited for it, from a lane that
     was split; 77, two versions of the code waited for each other; 94, a first manifest was applied over effects in
-    flight of older code.
+    flight of older code; 113, a queued step was begun beside its queue by code that does not declare it.
     """
     reached: Counter[str] = Counter()
     for seed in seeds:
