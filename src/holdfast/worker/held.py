@@ -221,7 +221,9 @@ class Held:
         """Whether a lane takes another message into its next turn."""
         if self.caution is None:
             return len(self.arrivals) < EVENTS_AT_ONCE
-        return not self.live.has_news and all(type(each) is Begun for each in self.arrivals)
+        if self.execution is None or self.execution.has_news:  # it is being rebuilt, or has something to handle first
+            return False
+        return all(type(each) is Begun for each in self.arrivals)
 
     @property
     def only_records(self) -> bool:
