@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.programs.machine.lanes.cell_turn import CellTurn, ReceiptArrived
+from holdfast.programs.machine.lanes.envelopes import Envelope
 from tests.simulation.machined import simulate_machines
 from tests.simulation.world import Violation
 from tests.volume import volume
@@ -46,7 +47,7 @@ def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: py
     hold = CellTurn._hold
 
     def forgetful(self: CellTurn, record: Any, occurrence: Any) -> None:
-        if not record.held:
+        if not record.held or not isinstance(occurrence, Envelope):
             hold(self, record, occurrence)
 
     monkeypatch.setattr(CellTurn, "_hold", forgetful)

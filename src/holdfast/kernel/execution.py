@@ -172,6 +172,11 @@ class Execution:
         """The promises that are settled and that the program gets when the run resumes."""
         return [promise for promise, _ in self._settled]
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the program gets something when the run resumes, although nothing more arrives."""
+        return bool(self._settled or self._heard)
+
     def next_due(self) -> int | None:
         """When the run next needs a turn without any arrival: its earliest timer or retry."""
         return self._open.next_due()

@@ -99,7 +99,7 @@ class Advancer:
         self._cells = CellSupplier(
             store, executions.clock, self._schedule, self._faults.engine_failed, self._background
         )
-        judging = (self._schedule, self._faults.turn_away, self._faults.engine_failed, self._background)
+        judging = (self._schedule, self._faults, self._background)
         self.warden = LaneWarden(store, committer, executions.clock, executions.machines, *judging)
         self._messenger = Messenger(
             store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
@@ -167,8 +167,7 @@ class Advancer:
 
     def paused(self, key: p.Key, reason: str) -> None:
         """A held run was paused: it ends what it has begun, and is handed back."""
-        held = self.held.get(key)
-        if held is not None and held.pause is None:
+        if (held := self.held.get(key)) is not None and held.pause is None:
             held.pause = reason
             self._schedule(held)
 
@@ -219,12 +218,12 @@ class Advancer:
             return
         if held.gate is not None and self._governor.reads_answers(held, held.gate):
             return  # the next turn comes with them
-        if held.is_lane and (self.warden.must_wait(held) or self._cells.must_read(held)):
+        if held.is_lane and (self.warden.must_wait(held) or self._cells.must_read(held) or self.warden.declines(held)):
             return
-        arrivals, held.arrivals = held.arrivals, []
+        arrivals, resume = held.take_arrivals()
         held.silence()
         try:
-            turn = self._executions.advance(held, arrivals, resume=held.pause is None)
+            turn = self._executions.advance(held, arrivals, resume=resume)
         except Exception as error:
             self._faults.failed(held, arrivals, error)
             return
@@ -235,6 +234,8 @@ class Advancer:
         try:
             if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
                 self._commit(held, self._executions.plan(held, turn, self._governor))
+            elif held.has_more:
+                self._schedule(held)
             else:
                 self._set_alarm(held, held.next_due())
         except Exception as error:
@@ -281,7 +282,7 @@ class Advancer:
                 self._runs.relinquish(held)
                 work.give_up()
             return
-        held.reach(work.change)
+        held.reach(work.change, self._clock.now())
         if work.is_gated:
             self._roles.wake_sealer()
         if answer.pause is not None or was_paused:  # without one, it was resumed before it could be handed back
@@ -328,7 +329,7 @@ class Advancer:
             self._dispatcher.begin(held, request)
         if answer.arrived > held.through and held.pause is None:
             self._inboxes.fetch(held)
-        if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.wants_turn):
+        if held.has_more or held.pause is not None or (held.gate is not None and held.gate.wants_turn):
             self._schedule(held)
         else:  # what the gate knows may have changed since the turn was planned
             self._set_alarm(held, held.next_due() if held.gate is not None else work.change.projection.wake_at)
@@ -396,5 +397,4 @@ class Advancer:
 
     def _ring(self, held: Held) -> None:
         held.alarm = None
-        if not held.dropped:
-            self._schedule(held)
+        self.give_turn(held)

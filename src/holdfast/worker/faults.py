@@ -71,6 +71,11 @@ class Faults:
         """Another worker should run this: its code is not the one here. Parked where there is none."""
         self._background(self._handovers.offer(held, reason, partial(self._parker.park, held, reason)))
 
+    def decline_turn(self, held: Held, reason: str) -> None:
+        """Another worker should take the next turn, or this one where there is none. What has arrived is recorded."""
+        self._parker.forget_turn(held, ())
+        self._background(self._parker.record(held, reason, partial(self._offer_turn, held, reason)))
+
     def _give_up_turn(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
         lack = None if held.execution is None else self._handovers.unserved(held)  # it may have moved in this turn
         self._parker.forget_turn(held, arrivals)
@@ -79,6 +84,9 @@ class Faults:
             return
         instead = None if lack is None else partial(self._hand_over, held, lack, reason)
         self._background(self._parker.record(held, reason, instead))
+
+    def _offer_turn(self, held: Held, reason: str) -> None:
+        self._background(self._handovers.offer(held, reason, partial(self._rebuilder.go_on, held)))
 
     def _hand_over(self, held: Held, lack: str, reason: str) -> None:
         self._background(self._handovers.offer(held, lack, partial(self._parker.park, held, reason)))

@@ -10,17 +10,18 @@ from holdfast.errors import EngineError
 from holdfast.gate.effects import Performable
 from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, CancelArrived
+from holdfast.kernel.arrivals import Arrival, Begun, CancelArrived
 from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.runs.lanes import CellOrigin
 from holdfast.store.protocol import MACHINE, Advance, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
+from holdfast.worker.lanes.caution import Caution
 from holdfast.worker.steps.performance import Performance
 
 EVENTS_AT_ONCE: Final = 500
-"""So many messages are taken into one turn of a lane; one, where its last worker died over it."""
+"""So many messages are taken into one turn of a lane; one, where its last worker died over it: see ``caution``."""
 
 _NO_STEPS: Final[Mapping[PromiseId, Performable]] = {}
 
@@ -46,6 +47,7 @@ class Held:
         "alarm",
         "arrivals",
         "cancel_first",
+        "caution",
         "committing",
         "consumed",
         "dropped",
@@ -59,6 +61,7 @@ class Held:
         "inherited",
         "inline",
         "is_lane",
+        "is_offered",
         "key",
         "lineage",
         "names",
@@ -84,6 +87,7 @@ class Held:
         self.workflow = run.workflow
         self.is_lane = run.program_kind == MACHINE
         self.admitted = False  # whether the code here may run it by the manifest in force: of a lane
+        self.is_offered = False  # whether other workers were asked to take it, because of an effect of other code
         self.id = PromiseId(run.root)
         self.generation = run.generation
         self.epoch = run.epoch
@@ -95,6 +99,7 @@ class Held:
         self.consumed = run.consumed
         self.reference = run.reference  # as the store has it
         self.pause = run.pause
+        self.caution = Caution() if self.is_lane and run.crashes else None
         self.poison: str | None = None  # of a lane: its next event has killed too many workers
         self.through = run.consumed
         self.reading_inbox = False  # whether its inbox will be read in a moment
@@ -202,7 +207,7 @@ class Held:
         ``recorded`` is what the audit records of the run's tasks, where it was read for these messages.
         """
         for position, message in inbox:
-            if self.is_lane and len(self.arrivals) >= (1 if self.row.crashes else EVENTS_AT_ONCE):
+            if self.is_lane and not self._takes_more():
                 return  # the rest comes when these are handled
             if position > self.through:
                 arrival = messages.read(message, self.id)
@@ -210,7 +215,37 @@ class Held:
                     self._learn_change(arrival, recorded)
                 elif arrival is not None:
                     self.arrivals.append(arrival)
+                    if self.caution is not None:
+                        self.caution.has_message = True
                 self.through = position
+
+    def _takes_more(self) -> bool:
+        """Whether a lane takes another message into its next turn."""
+        if self.caution is None:
+            return len(self.arrivals) < EVENTS_AT_ONCE
+        if self.execution is None or self.execution.has_news:  # it is being rebuilt, or has something to handle first
+            return False
+        return all(type(each) is Begun for each in self.arrivals)
+
+    @property
+    def only_records(self) -> bool:
+        """Whether its next turn records what has arrived, and the program does not get it: the run is paused, or is a
+        lane that must be cautious."""
+        return self.pause is not None or (self.caution is not None and self.caution.records(self))
+
+    def take_arrivals(self) -> tuple[list[Arrival], bool]:
+        """What has arrived and is for the next turn, and whether the program gets it in that turn."""
+        resume = not self.only_records
+        if self.caution is None:
+            taken, self.arrivals = self.arrivals, []
+        else:
+            taken, self.arrivals = self.caution.take(self)
+        return taken, resume
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another turn is to follow the one that was taken."""
+        return bool(self.arrivals) or (self.caution is not None and self.caution.has_recorded)
 
     def _learn_change(self, change: messages.CallChanged, recorded: Recorded | None) -> None:
         """Take in news of a call at the gate; the next turn judges it, if the run asks for it now."""
@@ -224,11 +259,17 @@ class Held:
                 confirm(call, recorded)
             calls.move(call, "news")
 
-    def reach(self, change: Advance) -> None:
+    def reach(self, change: Advance, now: int) -> None:
         """Stand where a turn that is durable has led."""
         if (segment := change.segment) is not None:
             self.version, self.head = segment.first + segment.count, segment.head
         self.consumed = change.consumed
+        if self.caution is None or self.execution is None:
+            return
+        if self.poison is not None:  # what comes now is not what has killed
+            self.poison = self.execution.program.poison = None  # type: ignore[attr-defined]  # a lane's
+        if self.caution.is_over(self, now):
+            self.caution = None
 
     def silence(self) -> None:
         """Forget the alarm."""

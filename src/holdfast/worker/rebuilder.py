@@ -88,6 +88,12 @@ class Rebuilder:
         held.cancel_first = True
         await self._turn_again(held)
 
+    def go_on(self, held: Held) -> None:
+        """Take the next turn of a lane that was offered, and that nobody has taken over. Its execution is a new one: it
+        asks for what is outstanding, and is told the manifest in force."""
+        held.fresh, held.admitted = True, False
+        self._push(partial(self._turn, held))
+
     async def resolve(self, held: Held, reference: str) -> None:
         """The turn of a run failed because it calls by a name that may be published: take it again with the answer."""
         held.names[reference] = await look_up(self._store, held.key.tenant, reference)

@@ -168,7 +168,7 @@ class _SortedRequests:
     def busy(self) -> bool:
         """Whether something here will move the run soon."""
         held = self._held
-        if self.invoke or held.arrivals:  # nearly always
+        if self.invoke or held.has_more:  # nearly always
             return True
         return bool(
             held.steps.keys() - set(self.abandon)

@@ -3,20 +3,24 @@
 Accounts hear deposits, hand money on to each other, charge fees by a step that reports how far it is, queued or not,
 and are reminded after a time. A deposit with a poisoned amount makes the handler raise. Every event is written down in
 the state, so what was handled, how often and in which order can be read off it.
+
+A ``Place`` is the process that runs a handler or an effect: it may raise, fail or die.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from holdfast import report, step
-from holdfast.journal.payload import Ok
+from holdfast import RetryPolicy, report, step
+from holdfast.journal.payload import Err
 from holdfast.programs.machine.handle import Cell
-from holdfast.programs.machine.machine import machine
+from holdfast.programs.machine.machine import Machine, machine
+from holdfast.programs.machine.manifest import MachineLimits
 from holdfast.programs.machine.occurrences import Progress, Settled
 
 POISON: Final = 13
@@ -68,6 +72,24 @@ class Account:
     open: dict[str, str] = field(default_factory=dict)
     reminders: list[str] = field(default_factory=list)
     progress: dict[str, list[int]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+class Place:
+    """A process in which nothing goes wrong."""
+
+    def handle(self, what: str, id: str) -> None:
+        """A handler has this before it."""
+
+    async def perform(self, effect: str, id: str, account: str) -> None:
+        """An effect begins."""
+
+
+place: contextvars.ContextVar[Place | None] = contextvars.ContextVar("bank_place", default=None)
+
+
+def _here() -> Place:
+    return place.get() or Place()
 
 
 charged: list[str] = []
@@ -78,7 +100,9 @@ fee_seconds = 0.0
 """The longest time that computing a fee takes."""
 
 
-async def _computed(id: str) -> int:
+async def _computed(effect: str, id: str, account: str) -> list[Any]:
+    """What it costs, and for whom: a receipt says whose it is."""
+    await _here().perform(effect, id, account)
     if fee_seconds:
         await asyncio.sleep(random.Random(id).random() * fee_seconds)
     charged.append(id)
@@ -86,17 +110,26 @@ async def _computed(id: str) -> int:
     for number in range(len(id) + 2):
         report([id, tried, number])
         await asyncio.sleep(0.05 * number)
-    return len(id)
+    return [account, id, len(id)]
 
 
-@step(name="bank.fee")
-async def fee(id: str) -> int:
-    return await _computed(id)
+TWICE: Final = RetryPolicy(max_attempts=2, initial=0.5)
 
 
-@step(name="bank.queued_fee", queue="bank", concurrency=8)
-async def queued_fee(id: str) -> int:
-    return await _computed(id)
+@step(name="bank.fee", retry=TWICE)
+async def fee(id: str, account: str) -> list[Any]:
+    return await _computed("fee", id, account)
+
+
+@step(name="bank.queued_fee", queue="bank", concurrency=8, retry=TWICE)
+async def queued_fee(id: str, account: str) -> list[Any]:
+    return await _computed("queued_fee", id, account)
+
+
+@step(name="bank.new_fee", queue="bank", retry=TWICE)
+async def new_fee(id: str, account: str) -> list[Any]:
+    """Only the second version of the machine asks for it, and no longer for ``queued_fee``."""
+    return await _computed("new_fee", id, account)
 
 
 @machine(key="account", effects=[fee, queued_fee], emits=[Received], name="bank.account", lanes=4)
@@ -104,7 +137,19 @@ def account(
     state: Account | None, event: Deposited | Moved | Received | Charged | Reminded | Progress | Settled, cell: Cell
 ) -> Account | None:
     """One account."""
+    return _account(state, event, cell, queued_fee)
+
+
+def newer(
+    state: Account | None, event: Deposited | Moved | Received | Charged | Reminded | Progress | Settled, cell: Cell
+) -> Account | None:
+    """One account, by the second version of its code."""
+    return _account(state, event, cell, new_fee)
+
+
+def _account(state: Account | None, event: Any, cell: Cell, queued: Any) -> Account | None:
     now = state or Account()
+    _here().handle(type(event).__name__, _id_of(now, event))
     match event:
         case Deposited(id=id, amount=amount):
             if amount == POISON:
@@ -117,36 +162,64 @@ def account(
             cell.send(Reminded(cell.key, id), after=timedelta(seconds=3))
             return replace(now, balance=now.balance + amount, seen=[*now.seen, f"{id}+"])
         case Charged(id=id):
-            number = cell.do(queued_fee if int(id[1:]) % 2 else fee, id)
+            number = cell.do(queued if int(id[1:]) % 2 else fee, id, cell.key)
             return replace(now, seen=[*now.seen, id], open={**now.open, str(number): id})
         case Reminded(id=id):
             return replace(now, reminders=[*now.reminders, id])
-        case Progress(details=[id, *place], sequence=sequence):
-            _require_progress(now, id, place, str(sequence))
-            return replace(now, progress={**now.progress, id: place})
-        case Settled(outcome=Ok(value), sequence=sequence):
+        case Progress(details=[id, *reached], sequence=sequence):
+            _require_progress(now, id, reached, str(sequence))
+            return replace(now, progress={**now.progress, id: reached})
+        case Settled(outcome=outcome, sequence=sequence):
             id = now.open[str(sequence)]
             left = {each: value for each, value in now.open.items() if each != str(sequence)}
-            return replace(now, balance=now.balance - value, fees={**now.fees, id: value}, open=left)
+            if isinstance(outcome, Err):
+                return replace(now, failed=[*now.failed, id], open=left)
+            of, whose, cost = outcome.value
+            if (of, whose) != (cell.key, id):
+                raise ValueError(f"{id} of {cell.key} gets the receipt of {whose} of {of}")
+            return replace(now, balance=now.balance - cost, fees={**now.fees, id: cost}, open=left)
     return now
 
 
-def _require_progress(now: Account, id: str, place: list[int], sequence: str) -> None:
+def _id_of(now: Account, event: Any) -> str:
+    match event:
+        case Progress(details=[id, *_]):
+            return str(id)
+        case Settled(sequence=sequence):
+            return now.open[str(sequence)]
+    return str(event.id)
+
+
+SECOND: Final = Machine(
+    newer,
+    name=account.name,
+    key="account",
+    effects=[fee, new_fee],
+    emits=[Received],
+    version=1,
+    lanes=account.lanes,
+    limits=MachineLimits(),
+    migrate=None,
+)
+"""The same machine with newer code. It is registered nowhere."""
+
+
+def _require_progress(now: Account, id: str, reached: list[int], sequence: str) -> None:
     """A report is of a fee that is open, in this very cell, and comes once, behind all that were made before it."""
-    if now.open.get(sequence) != id or now.progress.get(id, [0, 0]) >= place:
-        raise ValueError(f"{id} reports {place}, and open is {now.open}, after {now.progress}")
+    if now.open.get(sequence) != id or now.progress.get(id, [0, 0]) >= reached:
+        raise ValueError(f"{id} reports {reached}, and open is {now.open}, after {now.progress}")
 
 
 Event = Deposited | Moved | Charged
 
 
-def events(seed: int, count: int, poisoned: bool = False) -> list[Event]:
-    """Random events for a few accounts."""
+def events(seed: int, count: int, poisoned: bool = False, letter: str = "e") -> list[Event]:
+    """Random events for a few accounts. Their ids begin with the letter."""
     chance = random.Random(seed)
     names = [f"a{number}" for number in range(chance.randint(1, 6))]
     found: list[Event] = []
     for number in range(count):
-        name, id = chance.choice(names), f"e{number}"
+        name, id = chance.choice(names), f"{letter}{number}"
         match chance.randrange(3):
             case 0:
                 amount = POISON if poisoned and chance.random() < 0.3 else chance.randrange(20, 90)

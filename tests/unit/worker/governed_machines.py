@@ -156,6 +156,24 @@ def paying_anew(state: Order | None, event: Placed | Settled, cell: Cell) -> Ord
     return Order("new", 0)
 
 
+@step(name="governed.queued_charge", queue="tills")
+async def queued_charge(order: str) -> str:
+    till.charged.append(order)
+    await till.enter(order)
+    return f"paid {order}"
+
+
+def sending(state: Order | None, event: Placed | Settled, cell: Cell) -> Order | None:
+    if isinstance(event, Placed):
+        cell.do(queued_charge, cell.key)
+        return Order("charging", event.cents)
+    return Order("paid", 0)
+
+
+def sending_anew(state: Order | None, event: Placed | Settled, cell: Cell) -> Order | None:
+    return sending(state, event, cell)
+
+
 def upgrade(state: Any, version: int) -> NewOrder:
     if state["cents"] < 0:
         raise ValueError("a debt cannot be migrated")

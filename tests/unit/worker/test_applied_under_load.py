@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from holdfast import Holdfast
+from holdfast.audit.notes import named
+from holdfast.audit.notes import note as note_of
+from holdfast.audit.records import Operated
 from holdfast.errors import ManifestBlocked, ProposalConflict
+from holdfast.lanes.counts import LANE_COUNT
 from holdfast.programs.machine.proposals import HELD
+from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
-from tests.unit.worker.governed_machines import TWO, Placed, governed, handled, lanes, shop, stage, till
-from tests.unit.worker.ground import Ground, Line
+from tests.unit.worker.governed_machines import (
+    KIND,
+    THREE,
+    TWO,
+    Placed,
+    governed,
+    handled,
+    lanes,
+    notify,
+    order,
+    queued_charge,
+    sending,
+    sending_anew,
+    shop,
+    stage,
+    till,
+)
+from tests.unit.worker.ground import Ground, Line, line_of
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +54,48 @@ class DiesWhenLanesAreHeld(Line):
         self.dead = self.dead or any(isinstance(act, p.Pause) for act in acts)
         await self._pass()
         return answer
+
+
+class EventBeforeItIsApplied(Line):
+    """A line before whose commit of the new manifest an event comes for a lane that was not there when others stood
+    still."""
+
+    comes: Callable[[], Awaitable[None]]
+
+    async def commit(self, changes: Any) -> Any:
+        acts = [act for each in changes if isinstance(each, p.Operate) for act in each.changes]
+        if any(isinstance(act, p.PutItem) and act.item.status == "applied" for act in acts):
+            await self.comes()
+        return await self._store.commit(changes)
+
+
+class SplitWhenItIsLookedAt(Line):
+    """A line over which lanes are split just before their number is looked at."""
+
+    comes: Callable[[], Awaitable[None]] | None = None
+
+    async def item(self, key: p.ItemKey) -> p.ItemRow | None:
+        if key.kind == LANE_COUNT and (comes := self.comes) is not None:
+            self.comes = None
+            await comes()
+        return await self._store.item(key)
+
+
+class ResumesHeldLanes(Line):
+    """A line over which somebody resumes lanes as soon as they stand still."""
+
+    async def commit(self, changes: Any) -> Any:
+        answer = await self._store.commit(changes)
+        acts = [act for each in changes if isinstance(each, p.Operate) for act in each.changes]
+        if held := [act for act in acts if isinstance(act, p.Pause)]:
+            note = named(note_of("default", None, Operated(held[0].at, "resume", "ann")))
+            await self._store.commit([p.Operate(note, tuple(p.Unpause(act.key, act.at) for act in held))])
+        return answer
+
+
+def _lane_of(key: str) -> int:
+    assert TWO.key_schema is not None
+    return lane_of(TWO.key_schema.encode(key), TWO.lanes)
 
 
 async def _applied(app: Holdfast, proposal: str) -> int:
@@ -86,6 +150,129 @@ def test_events_that_arrive_meanwhile_are_handled_once(virtual: Ground, seed: in
     virtual.play(main)
 
 
+def test_a_lane_that_begins_while_a_manifest_is_applied_stands_still_with_the_others(virtual: Ground) -> None:
+    """Its first event is for the new code: the old one must ask for nothing behind the look for what is in flight."""
+
+    async def main(ground: Ground) -> None:
+        by_lane = {_lane_of(key): key for key in map(str, range(20))}
+        async with shop(ground) as old:
+            await old.emit(Placed(by_lane[0], 500))
+            await handled(old)
+
+            async def comes() -> None:
+                till.close(by_lane[1])
+                await old.emit(Placed(by_lane[1], 500), id="once")
+                await asyncio.sleep(5)
+
+            async with shop(ground, TWO, line=EventBeforeItIsApplied) as new:
+                line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
+                await _applied(new, await governed(new))
+                till.open()
+                await handled(new)
+                await asyncio.sleep(5)
+                assert await stage(new, by_lane[1]) == "settled"
+                assert till.charged == [by_lane[0], by_lane[1], f"notified {by_lane[1]}"]
+
+    virtual.play(main)
+
+
+def test_a_lane_that_a_person_resumes_at_that_moment_does_not_go_on_with_the_old_code(virtual: Ground) -> None:
+    """It is paused again by the commit that puts the manifest in force; resumed then, it runs by the new code."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as old:
+            await old.emit(Placed("a", 500))
+            await handled(old)
+            lane = old.run((await old.cell(KIND, "a").present_lane()).run)
+            await lane.pause("a person")
+
+            async def comes() -> None:
+                await lane.resume()
+                await old.emit(Placed("a", 500), id="once")
+                await asyncio.sleep(5)
+
+            async with shop(ground, TWO, line=EventBeforeItIsApplied) as new:
+                line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
+                await _applied(new, await governed(new))
+                await asyncio.sleep(5)
+                assert ["a person" in (run.pause or "") for run in await lanes(new)].count(True) == 1
+                await lane.resume()
+                other = next(key for key in map(str, range(20)) if _lane_of(key) == _lane_of("a"))
+                await new.emit(Placed(other, 5))
+                await handled(new)
+                assert await stage(new, other) == "free"
+
+    virtual.play(main)
+
+
+def test_a_proposal_is_not_applied_where_a_lane_was_resumed_meanwhile(virtual: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as old:
+            await old.emit(Placed("a", 500))
+            await handled(old)
+            async with shop(ground, TWO, worker=False, line=ResumesHeldLanes) as new:
+                with pytest.raises(ProposalConflict, match="was resumed"):
+                    await new.machines.apply(await governed(new))
+                assert [run.pause for run in await lanes(new)] == [None, None]
+
+    virtual.play(main)
+
+
+def test_a_cell_that_is_between_two_lanes_blocks_with_what_it_has_in_flight(virtual: Ground) -> None:
+    """Nobody can see what it waits for until its new lane has taken it in."""
+    one, two = order(sending, (queued_charge,)), order(sending_anew, (queued_charge, notify))
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground, one) as old, shop(ground, two, worker=False, line=SplitWhenItIsLookedAt) as new:
+            await old.emit(Placed("b", 500))
+            await handled(old)
+
+            async def comes() -> None:
+                till.close("a")
+                await old.emit(Placed("a", 500))
+                while "a" not in till.charged:
+                    await old.changed(0.1)
+                await old.machines.split(KIND, 4)
+                for number in range(2, 6):
+                    await old.run(lane_id(KIND, number)).pause("a person")
+                while await old.store.find_cells(p.CellQuery("default", KIND), 10):
+                    await old.changed(0.1)
+
+            proposal = await governed(new)
+            line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
+            with pytest.raises(ManifestBlocked, match="lanes are being split"):
+                await new.machines.apply(proposal)
+
+    virtual.play(main)
+
+
+def test_a_first_manifest_is_blocked_by_what_other_code_beside_it_has_in_flight(virtual: Ground) -> None:
+    """What the last worker declared is in force until then, and says nothing of an older worker that runs, too."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as old, shop(ground, THREE, worker=False) as author:
+            await old.emit(Placed("c", 500))
+            await handled(old)
+            async with shop(ground, THREE) as new:
+                line_of(old).cut = True
+                await new.emit(Placed("b", 5))
+                await handled(new)
+                line_of(old).cut = False
+            till.close("a")
+            await old.emit(Placed("a", 500))
+            while "a" not in till.charged:
+                await old.changed(0.1)
+            proposal = await governed(author)
+            with pytest.raises(ManifestBlocked):
+                await author.machines.apply(proposal)
+            till.open()
+            await handled(old)
+            await author.machines.apply(proposal)
+            assert await stage(author, "a") == "paid"
+
+    virtual.play(main)
+
+
 def test_a_process_that_dies_while_it_applies_leaves_lanes_that_can_go_on(virtual: Ground) -> None:
     """The lanes say why they stand still; applied again, the proposal is in force, and they go on."""
 
@@ -100,7 +287,7 @@ def test_a_process_that_dies_while_it_applies_leaves_lanes_that_can_go_on(virtua
             assert not applying.done()
             applying.cancel()
         async with shop(ground, TWO) as app:
-            assert [run.pause for run in await lanes(app)] == [f"{HELD}proposal {proposal}"]
+            assert [run.pause for run in await lanes(app)] == [f"{HELD}proposal {proposal}"] * 2
             await app.machines.apply(proposal)
             await app.emit(Placed("b", 5))
             await handled(app)

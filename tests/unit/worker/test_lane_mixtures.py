@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from holdfast import Holdfast, step
 from holdfast.cells.cell import CellRecord
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.lanes import cell_turn
+from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
 from holdfast.runs.lanes import lane_id
@@ -49,21 +51,29 @@ async def look(name: str) -> str:
     return name
 
 
-@machine(key="name", effects=[look], name="mixtures.pad", lanes=1)
+@step(name="mixtures.queued_look", queue="mixtures")
+async def queued_look(name: str) -> str:
+    await asyncio.sleep(5)
+    return name
+
+
+@machine(key="name", effects=[look, queued_look], name="mixtures.pad", lanes=1)
 def pad(state: MixedPage | None, event: MixedWritten | MixedRung | Settled, cell: Cell) -> MixedPage | None:
     """It writes down all that it hears."""
     now = state or MixedPage()
     match event:
         case Settled():
+            if cell.key.startswith("kill") and Deadly.app is not None:
+                kill(Deadly.app)
             return MixedPage([*now.words, "settled"])
         case MixedWritten(what="raise") | MixedRung(what="raise"):
             raise ValueError("broken")
-        case MixedRung(what="kill"):
+        case MixedRung(what="kill") | MixedWritten(what="kill"):
             kill(Deadly.app) if Deadly.app is not None else None
         case MixedWritten(what="delete"):
             return None
         case MixedWritten(what="look"):
-            cell.do(look, cell.key)
+            cell.do(queued_look if cell.key.endswith("queued") else look, cell.key)
         case MixedWritten(what=what) if what.startswith("later "):
             for word in what.split()[1:]:
                 cell.send(MixedRung(cell.key, word), after=timedelta(seconds=10))
@@ -210,3 +220,130 @@ def test_a_timer_that_kills_its_workers_parks_its_cell_whatever_else_waits(virtu
 
     assert virtual.play(main) == 5
     Deadly.app = None
+
+
+@pytest.mark.parametrize("name", ["kill", "kill queued"])
+def test_a_receipt_that_kills_its_workers_parks_its_cell_however_busy_its_lane_is(virtual: Ground, name: str) -> None:
+    """Its step is done again by each worker, and events of other cells are handled meanwhile: they are no sign that the
+    receipt can be handled. Nothing of those events is lost, and none of their cells is parked for it."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(worker=False) as client:
+            await client.emit(MixedWritten(name, "look"))
+            sent = ["b0"]
+
+            async def send() -> None:
+                while True:
+                    await client.emit(MixedWritten("b", sent[-1]))
+                    sent.append(f"b{len(sent)}")
+                    await asyncio.sleep(0.3)
+
+            sending = asyncio.create_task(send())
+            for _ in range(8):
+                if await _lives_on(ground, name):
+                    break
+            else:
+                raise AssertionError("its workers die for ever")
+            sending.cancel()
+            async with ground.engine() as app:
+                await handled(app)
+                assert (await record(app, "b")).status == "running"
+                assert await words(app, "b") == sent[:-1]
+                await app.cell(pad, name).release()
+                await asyncio.sleep(1)
+                assert await words(app, name) == ["look", "settled"]
+
+    virtual.play(main)
+
+
+def test_an_event_that_kills_its_workers_parks_its_cell_while_a_step_of_its_lane_is_under_way(virtual: Ground) -> None:
+    """Each worker records first that it begins the step again: that is no sign that the event can be handled."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(worker=False) as client:
+            await client.emit(MixedWritten("b", "look"))
+            await client.emit(MixedWritten("a", "kill"))
+        for _ in range(5):
+            if await _lives_on(ground, "a"):
+                break
+        else:
+            raise AssertionError("its workers die for ever")
+        async with ground.engine() as app:
+            await asyncio.sleep(10)
+            assert await words(app, "b") == ["look", "settled"]
+
+    virtual.play(main)
+
+
+def test_a_busy_lane_is_cautious_no_longer_than_it_must_be(virtual: Ground) -> None:
+    """One event in a turn is slow. When all is handled that the dead worker had, many are taken again."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            await app.emit(MixedWritten("a", "look"))
+            await app.emit(MixedWritten("b", "first"))
+            await handled(app)
+            kill(app)
+        async with ground.engine() as app:
+            assert app.worker is not None
+            found: list[str] = []
+            for _ in range(120):
+                await app.emit(MixedWritten("b", "more"))
+                await app.emit(MixedWritten("c", "look"))
+                await asyncio.sleep(0.5)
+                held = app.worker.advancer.held.get(_LANE)
+                found.append("not held" if held is None else "at ease" if held.caution is None else "cautious")
+            assert "cautious" in found
+            assert set(found[-20:]) == {"at ease"}
+
+    virtual.play(main)
+
+
+@pytest.mark.parametrize("what", ["timer", "split"])
+def test_a_lane_that_is_paused_and_resumed_when_its_cells_were_just_brought_has_them_in_its_turn(
+    virtual: Ground, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The turn under pause only records. The next one handles the timer, and hands over the cells, as any would."""
+    bring, paused = LaneProgram.bring, list[str]()
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+
+            def brought(self: LaneProgram, cells: Any, due: Any, next_wake: Any, moving: Any = None) -> None:
+                bring(self, cells, due, next_wake, moving)
+                if (due or moving) and not paused and app.worker is not None:
+                    paused.append("once")  # in the store it is resumed by now
+                    app.worker.advancer.paused(_LANE, "a person")
+
+            monkeypatch.setattr(LaneProgram, "bring", brought)
+            await app.emit(MixedWritten("a", "later bell"))
+            await asyncio.sleep(7)
+            await app.emit(MixedWritten("b", "look"))  # so the lane is not handed back when it is paused
+            if what == "split":
+                await app.machines.split(pad, 2)
+            await asyncio.sleep(30)
+            assert await words(app) == ["later bell", "bell"]
+            await app.emit(MixedWritten("a", "last"))
+            await asyncio.sleep(5)
+            assert await words(app) == ["later bell", "bell", "last"]
+            rows = await app.store.find_cells(p.CellQuery("default", "mixtures.pad"), 10)
+            assert [row.lane == _LANE.run for row in rows] == [what == "timer"] * 2
+
+    virtual.play(main)
+    assert paused
+
+
+async def _lives_on(ground: Ground, name: str) -> bool:
+    """Run a worker until it is dead, False, or the cell is parked."""
+    async with ground.engine(options=replace(OPTIONS, crash_limit=3)) as app:
+        Deadly.app = app
+        try:
+            while not line_of(app).dead:
+                found = await app.cell(pad, name).record()
+                if found is not None and found.status == "parked":
+                    assert "poison" in found.reason
+                    return True
+                await asyncio.sleep(1)
+            return False
+        finally:
+            Deadly.app = None

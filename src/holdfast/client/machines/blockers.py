@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.cells.cell import TERMINAL, CellRecord, decode_cell
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.manifest import MachineEntry
 from holdfast.programs.machine.manifest_changes import MachineChange
 from holdfast.programs.machine.proposals import WAITS
 from holdfast.runs.lanes import lane_id
@@ -87,9 +88,28 @@ async def find_blockers(
             queued = run.arrived - run.consumed
             if queued and not held and not (run.pause or "").startswith(WAITS):
                 found.append(ManifestBlocker("events", change.machine, number, count=queued))
-            if run.split == p.INHERITS and not held:
+            if run.split == p.INHERITS:  # what its cells wait for cannot be seen
                 found.append(ManifestBlocker("split", change.machine, number))
         found += [each async for each in _cells(store, tenant, change, dict(lanes), strict)]
+    return found
+
+
+async def find_unreadable(store: p.Store, tenant: str, machines: Sequence[MachineEntry]) -> list[ManifestBlocker]:
+    """The effects in flight that these machines do not declare: other code has asked for them, and theirs could not
+    read the receipts. Lanes that do not have their cells yet count, since what those wait for cannot be seen."""
+    found: list[ManifestBlocker] = []
+    for machine in machines:
+        lanes = {run.key.run: (number, run) for number, run in await lanes_of(store, tenant, machine.name)}
+        inheriting = [number for number, run in lanes.values() if run.split == p.INHERITS]
+        found += [ManifestBlocker("split", machine.name, number) for number in inheriting]
+        async for row, record in cells_of(store, tenant, machine.name):
+            number, run = lanes[row.lane]
+            for intent in record.intents:
+                if intent.effect not in machine.effects:
+                    promise = str(PromiseId(intent.origin or run.root).child(intent.position))
+                    found.append(
+                        ManifestBlocker("effect", machine.name, number, key_shown(row.key), intent.effect, promise)
+                    )
     return found
 
 
@@ -100,6 +120,8 @@ async def _cells(
     askers = {run.root: run.key.run for run in lanes.values()}
     waiting: dict[str, set[int]] = {}
     async for row, record in cells_of(store, tenant, change.machine):
+        if row.lane not in numbers:
+            continue  # it has begun since: whoever looks while the lanes are held sees it
         number, key = numbers[row.lane], key_shown(row.key)
         if strict and record.status not in TERMINAL:
             yield ManifestBlocker("cell", change.machine, number, key)

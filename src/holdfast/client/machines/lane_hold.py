@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.client.machines.blockers import ManifestBlocker, lanes_of
 from holdfast.client.operators import operator_note
-from holdfast.errors import EngineError
+from holdfast.errors import EngineError, ProposalConflict
+from holdfast.lanes.counts import LaneCounts
 from holdfast.programs.machine.proposals import HELD, PROPOSAL, WAITS
+from holdfast.runs.lanes import lane_id, lane_start
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -27,28 +30,60 @@ class LaneHold:
         self._proposal = proposal
         self._by = by
         self._names: dict[p.Key, tuple[str, int]] = {}
-
-    @property
-    def lanes(self) -> list[p.Key]:
-        """The lanes that it holds."""
-        return list(self._names)
+        self._paused: dict[p.Key, str] = {}  # by a person, and why
 
     async def begin(self, machines: Sequence[str]) -> None:
-        """Let the lanes of these machines stand still; those that a person has paused stay as they are."""
+        """Let the lanes of these machines stand still; those that a person has paused stay as they are.
+
+        Lanes that no event has come for are begun for it: one that began later would not stand still.
+        """
         now = self._app.clock.now()
         for machine in machines:
+            await self._begin_lanes(machine)
             for number, run in await lanes_of(self._app.store, self._tenant, machine):
                 if run.pause is None or run.pause.startswith((WAITS, HELD)):
                     self._names[run.key] = machine, number
+                else:
+                    self._paused[run.key] = run.pause
         reason = f"{HELD}proposal {self._proposal}"
         await self._operate("hold_lanes", [p.Pause(lane, reason, now) for lane in self._names])
+
+    async def _begin_lanes(self, machine: str) -> None:
+        """Begin all lanes of a machine. Where it has no number of lanes yet, none has begun."""
+        app, tenant = self._app, self._tenant
+        engine = app if app.binding is None else app.binding.engine
+        table = await LaneCounts(app.whole_store, app.clock).table(tenant, machine)
+        if table is None:
+            return
+        lanes = range(table.first, table.total)
+        begun = {run.key for run in await app.store.get([p.Key(tenant, lane_id(machine, each)) for each in lanes])}
+        now, is_heir = app.clock.now(), table.first > 0
+        starts = [lane_start(tenant, machine, each, now, is_heir=is_heir) for each in lanes]
+        missing = [start for start in starts if start.key not in begun]
+        await asyncio.gather(*map(engine.committer.commit, missing))
+
+    async def acts(self) -> list[p.Act]:
+        """What ends the hold in the commit that puts the manifest in force.
+
+        Raises ProposalConflict where somebody has resumed a lane: it may have gone on with the code before. Those that
+        a person has paused are paused once more: one that is resumed at this moment would go on with that code.
+        """
+        runs = await self._app.store.get([*self._names, *self._paused])
+        resumed = [run.key.run for run in runs if run.pause is None]
+        if resumed:
+            raise ProposalConflict(
+                f"{resumed[0]} was resumed while proposal {self._proposal} was applied: apply it again."
+            )
+        now = self._app.clock.now()
+        kept = [p.Pause(lane, reason, now) for lane, reason in self._paused.items()]
+        return [*kept, *(p.Unpause(lane, now) for lane in self._names)]
 
     async def still(self) -> list[ManifestBlocker]:
         """Wait until no worker has these lanes; those that one does not let go of."""
         app = self._app
         until = app.clock.now() + int(_REST_SECONDS * 1e6)
         while True:
-            runs = await app.store.get(self.lanes) if self._names else []
+            runs = await app.store.get(list(self._names)) if self._names else []
             moving = [self._names[run.key] for run in runs if run.owner is not None]
             if not moving:
                 return []

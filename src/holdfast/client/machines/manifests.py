@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from holdfast.client.items import Change, all_items, change_item, found
-from holdfast.client.machines.blockers import ManifestBlocker, blocked_message, find_blockers
+from holdfast.client.machines.blockers import ManifestBlocker, blocked_message, find_blockers, find_unreadable
 from holdfast.client.machines.lane_hold import LaneHold
 from holdfast.client.machines.migrations import MigrationReport, migration_of
 from holdfast.client.machines.recordings import record_machine
@@ -29,8 +29,8 @@ from holdfast.people.names import person
 from holdfast.people.users import USER
 from holdfast.programs.machine import proposals as q
 from holdfast.programs.machine.machine import Machine
-from holdfast.programs.machine.manifest import MachineManifest, decode_manifest, manifest_digest
-from holdfast.programs.machine.manifest_changes import changes, misfit
+from holdfast.programs.machine.manifest import MachineEntry, MachineManifest, decode_manifest, manifest_digest
+from holdfast.programs.machine.manifest_changes import MachineChange, changes, misfit
 from holdfast.programs.machine.manifest_reader import read_manifest
 from holdfast.runs.birth import check_text
 from holdfast.store import protocol as p
@@ -230,24 +230,38 @@ class AppManifests:
         q.next_status(row, "apply")
         body = q.read_proposal(row)
         q.check_base(proposal, body, (await self._in_force(tenant))[1])
-        concerned = changes(await self._base(tenant), await self._read(tenant, body.digest))
+        proposed = await self._read(tenant, body.digest)
+        concerned = changes(await self._base(tenant), proposed)
+        same = await self._not_governed(tenant, proposed, concerned)
+        names = [each.machine for each in concerned] + [each.name for each in same]
+        tables = await self._lane_tables(tenant, names)
         self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict))
-        tables = await self._lane_tables(tenant, [each.machine for each in concerned])
         hold = LaneHold(app, tenant, proposal, by)
-        await hold.begin([each.machine for each in concerned])
+        await hold.begin(names)
         try:
             self._refuse(proposal, await hold.still())
-            self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict, held=True))
-            return await self._put_in_force(proposal, tenant, hold.lanes, tables, by, reason)
+            left = await find_blockers(app.store, tenant, concerned, strict=strict, held=True)
+            self._refuse(proposal, left + await find_unreadable(app.store, tenant, same))
+            return await self._put_in_force(proposal, tenant, hold, tables, by, reason)
         except BaseException:
             await hold.end()
             raise
+
+    async def _not_governed(
+        self, tenant: str, proposed: MachineManifest, concerned: Sequence[MachineChange]
+    ) -> list[MachineEntry]:
+        """The machines that a first manifest leaves as the last worker declared them. Workers with other code may run
+        them, too, until it is in force: their lanes stand still for it."""
+        _, body = await self._in_force(tenant)
+        changed = {each.machine for each in concerned}
+        governed = body is not None and body.source == "applied"
+        return [] if governed else [each for each in proposed.machines if each.name not in changed]
 
     async def _put_in_force(
         self,
         proposal: str,
         tenant: str,
-        held: Sequence[p.Key],
+        hold: LaneHold,
         tables: Sequence[p.ExpectItem],
         by: str | None,
         reason: str,
@@ -260,12 +274,13 @@ class AppManifests:
             before, named = await self._in_force(tenant)
             q.check_base(proposal, body, named)
             if list(tables) != await self._lane_tables(tenant, [each.key.id for each in tables]):
-                raise ProposalConflict(f"lanes were split while proposal {proposal} was applied: apply it again.")
+                changed = "lanes were split, or the first ones begun,"
+                raise ProposalConflict(f"{changed} while proposal {proposal} was applied: apply it again.")
             now = app.clock.now()
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
             item = p.ItemRow(*q.in_force_key(tenant), version, q.write(in_force), "applied", None, now)
-            beside: list[p.Act] = [p.PutItem(item), *tables, *(p.Unpause(lane, now) for lane in held)]
+            beside: list[p.Act] = [p.PutItem(item), *tables, *await hold.acts()]
             details = {"manifest": body.digest, "before": body.base or ""}
             return Change(q.write(body), status, details=details, beside=beside)
 

@@ -9,7 +9,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.errors import InvalidFunction, InvalidRequest
 from holdfast.journal.attribution import giver_of
@@ -56,25 +56,32 @@ def _keys(machine: str, executor: str, given: ExecutorKeys) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def misfit_of(
-    origin: CellOrigin,
-    promise: PromiseId,
-    effect: str,
-    outcome: Outcome,
-    executor: str,
-    keys: frozenset[bytes] | None,
-    *,
-    is_queued: bool,
-) -> str | None:
+class EffectCall(NamedTuple):
+    """A call of an effect: which cell asked for it, and its queue, if it has one."""
+
+    origin: CellOrigin
+    promise: PromiseId
+    effect: str
+    queue: str | None
+
+
+def signed_or_rejected(call: EffectCall, outcome: Outcome, executor: str, keys: frozenset[bytes] | None) -> Outcome:
+    """What came of a call, as it is recorded: as it is where it is its executor's word, else as rejected."""
+    misfit = _misfit(call, outcome, executor, keys)
+    return outcome if misfit is None else Err(Failure(REJECTED, misfit))
+
+
+def _misfit(call: EffectCall, outcome: Outcome, executor: str, keys: frozenset[bytes] | None) -> str | None:
     """Why what came of an effect is not its executor's word; None where it is, or where it is nobody's.
 
     The worker that holds the lane carries out what is not queued: so an error of the engine's own, such as a denial,
     needs no signature then, and neither does what a person reported about an action. Without ``keys`` the signature is
     checked by the key that is written beside it.
     """
+    origin, promise, effect, queue = call
     signature = signature_of(outcome)
     if signature is None:
-        if not is_queued and _is_nobodys(outcome):
+        if queue is None and _is_nobodys(outcome):
             return None
         return f"it is not signed, and {executor!r} signs what {effect} gives"
     from holdfast.audit.keys import is_signed, key_id
@@ -94,11 +101,6 @@ def _is_nobodys(outcome: Outcome) -> bool:
     if isinstance(outcome, Ok):
         return giver_of(outcome.value) is not None
     return outcome.failure.type.startswith(_ENGINE)
-
-
-def rejected(reason: str) -> Failure:
-    """The error that is recorded instead."""
-    return Failure(REJECTED, reason)
 
 
 def is_rejected(outcome: Outcome) -> bool:

@@ -91,7 +91,7 @@ class CellSupplier:
     def must_read(self, held: Held) -> bool:
         """Whether cells are to be read before the run's turn. It gets the turn once they are here."""
         program = held.live.program
-        if not _is_supplied(program) or held.pause is not None:
+        if not _is_supplied(program) or held.only_records:
             return False
         if held.key in self._under_way:
             return True
@@ -136,7 +136,7 @@ class CellSupplier:
     async def _due(self, held: Held, by: int | None) -> tuple[list[CellRecord] | None, int | None]:
         if by is None:
             return None, None
-        at_once = 1 if held.row.crashes else DUE_AT_ONCE
+        at_once = DUE_AT_ONCE if held.caution is None else 1
         rows = await patiently(partial(self._store.due_cells, held.key, by, at_once))
         due = [decode_cell(row.record) for row in rows]
         if len(due) == at_once:

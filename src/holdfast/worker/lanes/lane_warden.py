@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from holdfast.audit.notes import named, note
 from holdfast.audit.records import Operated
 from holdfast.cells.cell import decode_cell
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lanes.code_fit import foreign_effect
 from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest
 from holdfast.programs.machine.manifest_changes import changes, merged, misfit
@@ -52,9 +53,17 @@ Verdict = Mapping[str, str]
 """The machines whose lanes the code here must not run, each with the reason."""
 
 
+class LaneFaults(Protocol):
+    """What becomes of lanes that are not run here. See ``faults``."""
+
+    def turn_away(self, held: Held, reason: str) -> None: ...
+    def decline_turn(self, held: Held, reason: str) -> None: ...
+    def engine_failed(self, held: Held, what: str, error: Exception) -> None: ...
+
+
 class LaneWarden(Role):
-    """``schedule`` gives a lane its turn, ``turn_away`` hands it to another worker, ``fail`` parks it where the
-    manifest cannot be read, ``background`` lets work run beside."""
+    """``schedule`` gives a lane its turn, ``faults`` hands it to another worker, or parks it where the manifest cannot
+    be read, ``background`` lets work run beside."""
 
     name = "lane warden"
 
@@ -65,8 +74,7 @@ class LaneWarden(Role):
         clock: Clock,
         machines: Machines | None,
         schedule: Callable[[Held], None],
-        turn_away: Callable[[Held, str], None],
-        fail: Callable[[Held, str, Exception], None],
+        faults: LaneFaults,
         background: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         super().__init__()
@@ -75,8 +83,7 @@ class LaneWarden(Role):
         self._clock = clock
         self._machines = machines
         self._schedule = schedule
-        self._turn_away = turn_away
-        self._fail = fail
+        self._faults = faults
         self._background = background
         self._waiting: dict[str, list[Held]] = {}
         self._read: dict[str, MachineManifest] = {}  # by digest
@@ -101,6 +108,22 @@ class LaneWarden(Role):
         self._background(self._admit(tenant))
         return True
 
+    def declines(self, held: Held) -> bool:
+        """Whether the next turn is offered to other workers: one of its cells waits for an effect that the code here
+        does not declare. A worker with other code may ask for one at any time, and splits bring its cells here.
+
+        It is offered once. Where nobody takes it, a receipt that cannot be read parks its cell.
+        """
+        program = held.live.program
+        if held.is_offered or held.only_records or not isinstance(program, LaneProgram):
+            return False
+        effect = foreign_effect(program.machine, program.brought)
+        if effect is None:
+            return False
+        held.is_offered = True
+        self._faults.decline_turn(held, f"{WAITS}machine {held.workflow} does not declare {effect} here")
+        return True
+
     async def _admit(self, tenant: str) -> None:
         """Judge the lanes of a tenant that wait: those that come while it is read are judged by the next reading."""
         while waiting := self._waiting[tenant]:
@@ -109,7 +132,7 @@ class LaneWarden(Role):
                 verdict, board = await patiently(partial(self._judge, tenant))
             except Exception as error:
                 for held in waiting:
-                    self._fail(held, "cannot read the manifest in force", error)
+                    self._faults.engine_failed(held, "cannot read the manifest in force", error)
                 continue
             for held in waiting:
                 self._tell(held, verdict, board)
@@ -120,7 +143,7 @@ class LaneWarden(Role):
             return
         reason = verdict.get(held.workflow)
         if reason is not None:
-            self._turn_away(held, WAITS + reason)
+            self._faults.turn_away(held, WAITS + reason)
             return
         held.admitted = True
         program = held.live.program
@@ -205,7 +228,7 @@ class LaneWarden(Role):
         for change in changes(before, merged(before, declared)):
             if change.machine not in own or not change.forbidden:
                 continue
-            count = await self._count(tenant, change.machine, frozenset(change.forbidden))
+            count = await self._count(tenant, change.machine, change.forbidden)
             if count:
                 effects = ", ".join(change.forbidden)
                 found[change.machine] = (
@@ -214,7 +237,7 @@ class LaneWarden(Role):
                 )
         return found
 
-    async def _count(self, tenant: str, machine: str, effects: frozenset[str]) -> int:
+    async def _count(self, tenant: str, machine: str, effects: Collection[str]) -> int:
         count, after = 0, None
         while rows := await self._store.find_cells(p.CellQuery(tenant, machine), _PAGE, after):
             records = (decode_cell(row.record) for row in rows)

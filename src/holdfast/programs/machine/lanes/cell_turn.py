@@ -24,6 +24,7 @@ from holdfast.programs.function.decorators import Step
 from holdfast.programs.function.values import decode
 from holdfast.programs.machine.executors import is_rejected
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.lanes.code_fit import undeclared
 from holdfast.programs.machine.lanes.envelopes import HOPS_LIMIT, Adoption, Envelope, HandOver, Release
 from holdfast.programs.machine.lanes.held_events import (
     Due,
@@ -208,7 +209,7 @@ class CellTurn:
             return Err(unsigned(occurrence.outcome.failure))
         effect = self._machine.effects.get(intent.effect)
         if effect is None:
-            return "the machine no longer declares it"
+            raise InvalidFunction(undeclared(self._machine.name, intent.effect))
         try:
             return Ok(effect.read_result(occurrence.outcome.value))
         except HoldfastError as error:

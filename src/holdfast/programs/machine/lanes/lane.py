@@ -22,12 +22,12 @@ from holdfast.cells.cell import CellIntent, CellRecord
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import ONCE, Err, Ok, Outcome, Payload
+from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
-from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.executors import misfit_of, rejected
+from holdfast.programs.function.decorators import STEPS, Step
+from holdfast.programs.machine.executors import EffectCall, signed_or_rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
 from holdfast.programs.machine.lanes.changed_cells import encode_changed
@@ -191,11 +191,17 @@ class LaneProgram:
             return None
         return WantedCells(missing, now if is_due else None, is_moving)
 
+    @property
+    def brought(self) -> Collection[CellRecord | None]:
+        """The cells of the next turn, where all are here."""
+        return self._cells.values()
+
     def release(self) -> None:
         """See ``cell_supplier.Supplied``."""
         for key, record in self._cells.items():
             self._hot.put(self._lane, key, record)
         self._cells.clear()
+        self._due = self._succession.batch = None  # where it was recorded only, its cells are brought once more
 
     @property
     def lane_counts(self) -> Mapping[str, int]:
@@ -237,10 +243,8 @@ class LaneProgram:
     def _checked(
         self, promise: PromiseId, intent: OpenIntent, outcome: Outcome, executor: str, keys: frozenset[bytes] | None
     ) -> Outcome:
-        origin = CellOrigin(self.machine.name, intent.key)
-        is_queued = self._queue(intent.effect) is not None
-        misfit = misfit_of(origin, promise, intent.effect, outcome, executor, keys, is_queued=is_queued)
-        return outcome if misfit is None else Err(rejected(misfit))
+        call = EffectCall(CellOrigin(self.machine.name, intent.key), promise, intent.effect, self._queue(intent.effect))
+        return signed_or_rejected(call, outcome, executor, keys)
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -290,9 +294,8 @@ class LaneProgram:
         missing = [key for key, _ in arrived if key not in self._cells]
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
-        machine = self.machine
-        where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._board, scribe.run, self.secrets, self._failure_of())
+        where = TurnContext(now, seed, scribe.version, self._board.manifest, self.machine.name, self.machine.hash)
+        turn = CellTurn(self.machine, self._cells, where, self._board, scribe.run, self.secrets, self._failure_of())
         turn.emitted.extend(forwarded)
         turn.handle(arrived)
         self._succession.act(turn, scribe.run)
@@ -395,5 +398,5 @@ class LaneProgram:
                     return  # the kernel compares, and says what does not fit
 
     def _queue(self, name: str) -> str | None:
-        effect = self.machine.effects.get(name)
+        effect = self.machine.effects.get(name) or STEPS.get(name)  # it may be other code's: its work is in a queue
         return effect.queue if isinstance(effect, Step) else None
