@@ -171,9 +171,10 @@ class Succession:
     def end_turn(self) -> None:
         """What was heard and brought for a turn is over with it."""
         self._heard = 0
+        if self._orders:  # else the order for which cells were brought may follow in the same turn, behind receipts
+            self.batch, self.more = None, False
         self._orders = []
-        self._goes_on = self.opens = self.more = False
-        self.batch = None
+        self._goes_on = self.opens = False
         self.moved = []
 
     def _own(self, order: SplitOrder) -> LaneMessage:
