@@ -146,10 +146,9 @@ class LaneProgram:
         version, intents, receive, alarm, *rest = cbor2.loads(checkpoint)
         if version not in (1, 2, 3):
             raise ValueError(f"it is of format {version}")
-        self._scribe = scribe
+        self._scribe, run = scribe, scribe.run
         split, self._code = (*rest, None, None)[:2]
         self._succession.begin(started, split or ("open", None))
-        run = scribe.run
         self._intents.restore(run, intents)
         self._receive = None if receive is None else run.child(receive)
         if alarm is not None:
@@ -187,9 +186,8 @@ class LaneProgram:
             if key not in self._cells and self._hot.has(self._lane, key):
                 self._cells[key] = self._hot.take(self._lane, key)
         missing = tuple(sorted(key for key in keys if key not in self._cells))
-        if not (missing or is_due or is_moving):
-            return None
-        return WantedCells(missing, now if is_due else None, is_moving)
+        is_short = missing or is_due or is_moving
+        return WantedCells(missing, now if is_due else None, is_moving) if is_short else None
 
     @property
     def brought(self) -> Collection[CellRecord | None]:
