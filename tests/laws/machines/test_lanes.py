@@ -47,6 +47,11 @@ class Fragile(Line):
         return answer
 
 
+MOST_LIVES = 60
+"""Then engines live on: a lane whose worker died takes one thing in a turn, and effects that are begun again report
+more than some lives have turns for."""
+
+
 class Life:
     """One history: events, and engines that die while they handle them."""
 
@@ -55,6 +60,7 @@ class Life:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
+        self._lives = 0
         self.clock: VirtualClock
         self.store: MemoryStore
 
@@ -79,7 +85,9 @@ class Life:
 
     async def _live(self, left: list[Event]) -> None:
         """Until this engine dies, or has nothing more to do. What it had not taken in is sent again, with its id."""
-        line = Fragile(self.store, self.chance.randrange(2, 40), self.chance.random() < 0.5)
+        self._lives += 1
+        commits, is_lost = self.chance.randrange(2, 40), self.chance.random() < 0.5
+        line = Fragile(self.store, commits if self._lives <= MOST_LIVES else 10_000, is_lost)
         app = await self._engine(line)
         sending = asyncio.create_task(self._send(app, left))
         try:

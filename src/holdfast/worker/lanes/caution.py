@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, Begun
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled
 
 if TYPE_CHECKING:
     from holdfast.worker.held import Held
@@ -30,7 +30,7 @@ class Caution:
     def __init__(self) -> None:
         self.has_message = False
         self.has_recorded = False
-        self._suspects: set[PromiseId] | None = None  # the steps that the dead worker may have had, once they run here
+        self._suspects: set[PromiseId] | None = None  # steps that the dead worker may have had, once they run here
 
     def records(self, held: Held) -> bool:
         """Whether the next turn only records."""
@@ -47,13 +47,13 @@ class Caution:
 
     def is_over(self, held: Held, now: int) -> bool:
         """Whether a turn that is durable was the last that had to be cautious."""
-        if held.fresh or held.arrivals or held.live.has_news or held.consumed < held.row.arrived:
+        if held.fresh or held.live.has_news or held.consumed < held.row.arrived:
             return False
         if held.gate is not None and (held.gate.is_moving or held.gate.wants_turn):
             return False
-        if self._suspects is None:
-            self._suspects = set(held.steps)
-        self._suspects.intersection_update(held.steps)
+        settled = {each.promise_id for each in held.arrivals if isinstance(each, CallSettled | AttemptFailed)}
+        under_way = settled.union(held.steps)
+        self._suspects = under_way if self._suspects is None else self._suspects & under_way
         due = held.live.next_due()
         return not self._suspects and (due is None or due > now)
 
