@@ -212,7 +212,7 @@ def test_a_run_is_parked_when_the_last_worker_that_could_try_it_dies(rollout: Ro
                 return "whose code fits its journal" in await run.explain()
 
             await eventually(declined, "the run to be handed over")
-            await until_status(run, "paused", 30)
+            await until_status(run, "paused")
             assert "nondeterminism" in str((await run.info()).pause_reason)
 
     with rollout.old, rollout.new:

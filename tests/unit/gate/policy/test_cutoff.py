@@ -38,7 +38,7 @@ def test_a_rule_that_takes_too_long_is_cut_off_and_denies(when: str, fields: dic
     policy.decide(proposal(fields={**fields, "x": [1]}), RUN, NOON)  # this starts its process
     began = time.monotonic()
     ruling = policy.decide(proposal(fields=fields), RUN, NOON)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert (ruling.effect, ruling.rule) == ("deny", "r1")
     assert "the policy took too long" in ruling.reason
     assert not policy.is_quick(proposal(fields=fields), RUN)
@@ -177,7 +177,7 @@ def test_without_a_process_it_is_denied(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_process_ends_with_its_policy() -> None:
     """No process stays when a changed file has replaced the policy."""
     child = _process_of_a_dropped_policy()
-    assert child.wait(10) != 0
+    assert child.wait(60) != 0
 
 
 def _process_of_a_dropped_policy() -> subprocess.Popen[bytes]:
