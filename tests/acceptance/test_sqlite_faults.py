@@ -263,10 +263,15 @@ def _delete_log(path: Path) -> None:
 @pytest.mark.parametrize("harm", [_delete, _replace, _delete_log])
 @pytest.mark.parametrize("worker", [True, False])
 def test_a_file_that_is_deleted_or_replaced_is_noticed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None], worker: bool
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    harm: Callable[[Path], None],
+    worker: bool,
 ) -> None:
     """No start is acknowledged in a file that nobody can find again, and the error says what to do."""
     path = tmp_path / "holdfast.db"
+    monkeypatch.setattr("holdfast.worker.worker.FLUSH_SECONDS", 0.1)  # nothing more can be written here
 
     async def main() -> None:
         options = WorkerOptions(grace_seconds=0.2)
