@@ -141,7 +141,7 @@ class ForkServer:
 
     def close(self) -> None:
         self._control.close()
-        self._process.wait(10)
+        self._process.wait(60)
 
 
 @cache

@@ -73,7 +73,7 @@ def person(address: str, token: str | None) -> httpx.AsyncClient:
     """A client of somebody with this token."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     # It speaks no TLS: to read the certificates of the system would take longer than most tests.
-    return httpx.AsyncClient(base_url=address, headers=headers, timeout=20, trust_env=False, verify=False)
+    return httpx.AsyncClient(base_url=address, headers=headers, timeout=60, trust_env=False, verify=False)
 
 
 async def token_of(

@@ -62,7 +62,7 @@ class SlackStandIn:
             **{"bot_token": BOT_TOKEN, "signing_secret": SECRET, "api": f"{self.address}/api/", **more}
         )
 
-    async def until(self, condition: Callable[[], Any], seconds: float = 20) -> Any:
+    async def until(self, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """Wait until something that was sent here makes the condition true; gives what it gave."""
         async with asyncio.timeout(seconds):
             while not (found := condition()):
@@ -187,7 +187,7 @@ class SlackStandIn:
         self._acks[id] = asyncio.get_running_loop().create_future()
         envelope = {"envelope_id": id, "type": "interactive", "accepts_response_payload": True, "payload": payload}
         await self._sockets[-1].send_json(envelope)
-        return await asyncio.wait_for(self._acks[id], 20)
+        return await asyncio.wait_for(self._acks[id], 60)
 
     async def refresh(self) -> None:
         """Ask for a new connection, as Slack does every few hours."""

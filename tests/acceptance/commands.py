@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.fork_server import ForkedProcess, fork_server
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 SHOP = """
 import asyncio

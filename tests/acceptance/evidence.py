@@ -46,7 +46,7 @@ async def rows_of(app: Holdfast) -> list[RunInfo]:
 
 async def results_of(app: Holdfast, rows: list[RunInfo]) -> dict[str, object]:
     """The results of the runs that no other run started."""
-    return {run.id: await app.run(run.id).result(5) for run in rows if run.parent is None}
+    return {run.id: await app.run(run.id).result(60) for run in rows if run.parent is None}
 
 
 async def completions(app: Holdfast, rows: list[RunInfo]) -> dict[str, int]:
@@ -82,7 +82,7 @@ async def check_steps(app: Holdfast, log: Path) -> list[Line]:
 
 async def _forget_dead_workers(app: Holdfast) -> None:
     """Wait until no killed worker is registered any more: a rescue removes it a second after its last heartbeat."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while await app.store.workers() and time.monotonic() < deadline:
         await app.store.rescue(app.clock.now())
         await asyncio.sleep(0.1)

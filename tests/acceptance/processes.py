@@ -16,7 +16,7 @@ from holdfast import Holdfast, RunHandle
 from holdfast.store.protocol import Status
 from tests.fork_server import fork_server
 
-SECONDS = 60.0
+SECONDS = 120.0
 ROOT = Path(__file__).parents[2]
 
 

@@ -79,7 +79,7 @@ def test_real_io_in_a_body_parks_the_run_and_mended_code_finishes_it(
     async def main() -> None:
         async with engine(url, code(mistake)) as app:
             run: RunHandle[str] = await app.start("bad.blocking", id="b")
-            await until_status(run, "paused", 10)
+            await until_status(run, "paused")
             explanation = await run.explain()
             assert "blocked_loop" in explanation
             assert "move this into a @step" in explanation
@@ -87,7 +87,7 @@ def test_real_io_in_a_body_parks_the_run_and_mended_code_finishes_it(
         async with engine(url, code(None)) as app:
             run = app.run("b")
             await run.resume()
-            assert await run.result(10) == "beforeafter"
+            assert await run.result(60) == "beforeafter"
             assert (await run.verify()).good
         assert [word for word in calls if word != "hidden"] == ["before", "after"]
 
@@ -112,20 +112,20 @@ def test_changed_code_parks_with_a_readable_difference_and_the_old_code_finishes
     async def main() -> None:
         async with engine(url, _versions("a", "b")) as app:
             run: RunHandle[str] = await app.start("bad.changing", id="c")
-            await until_status(run, "waiting", 10)
+            await until_status(run, "waiting")
         async with engine(url, _versions("changed", "b")) as app:
             run = app.run("c")
             await run.signal("go")
-            await until_status(run, "paused", 10)
+            await until_status(run, "paused")
             explanation = await run.explain()
             for text in ("- recorded: step engine.note('a')", "+ issued:   step engine.note('changed')", "patched()"):
                 assert text in explanation
             await run.resume()
-            await until_status(run, "paused", 10)
+            await until_status(run, "paused")
         async with engine(url, _versions("a", "b")) as app:
             run = app.run("c")
             await run.resume()
-            assert await run.result(10) == "ab"
+            assert await run.result(60) == "ab"
             assert (await run.verify()).good
         assert calls == ["a", "b"]
 
@@ -139,17 +139,17 @@ def test_a_marker_lets_new_runs_take_the_new_path_and_old_ones_keep_theirs(url: 
         async with engine(url, _versions("a", "b")) as app:
             old: RunHandle[str] = await app.start("bad.changing", id="old")
             past: RunHandle[str] = await app.start("bad.changing", id="past")
-            await until_status(old, "waiting", 10)
+            await until_status(old, "waiting")
             await past.signal("go")
-            assert await past.result(10) == "ab"
+            assert await past.result(60) == "ab"
         async with engine(url, _versions("a", "b", marked=True)) as app:
             await app.run("old").signal("go")
-            assert await app.run("old").result(10) == "aLOUD"  # it had not reached the marker yet
+            assert await app.run("old").result(60) == "aLOUD"  # it had not reached the marker yet
             new: RunHandle[str] = await app.start("bad.changing", id="new")
             await new.signal("go")
-            assert await new.result(10) == "aLOUD"
+            assert await new.result(60) == "aLOUD"
             forked = await app.run("past").fork(await _sequence_after_signal(app), id="forked")
-            assert await forked.result(10) == "ab"
+            assert await forked.result(60) == "ab"
 
     asyncio.run(main())
 
@@ -177,12 +177,12 @@ def test_a_step_without_code_fails_its_run_with_the_remedy_and_retry_continues_i
             async with engine(url, needs) as app:
                 run = await app.start(needs, id="n")
                 with pytest.raises(RunFailed, match=r"no step is called 'bad.lost' here: deploy the code"):
-                    await run.result(10)
+                    await run.result(60)
         finally:
             STEPS._by_name["bad.lost"] = definition
         async with engine(url, needs) as app:
             await app.run("n").retry()
-            assert await app.run("n").result(10) == "keptfound"
+            assert await app.run("n").result(60) == "keptfound"
         assert calls == ["kept"]
 
     asyncio.run(main())

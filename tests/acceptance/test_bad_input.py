@@ -76,14 +76,14 @@ def test_results_that_are_not_data_are_reported_with_the_remedy(url: str) -> Non
 
     async def main() -> None:
         async with engine(url, catches, returns(asyncio.Lock())) as app:
-            message = await (await app.start(catches)).result(10)
+            message = await (await app.start(catches)).result(60)
             assert "the result of bad.gives_a_lock cannot be stored as data" in message
             run: RunHandle[str] = await app.start("bad.returns", id="r")
-            await until_status(run, "paused", 10)
+            await until_status(run, "paused")
             assert "the result of bad.returns cannot be stored as data" in await run.explain()
         async with engine(url, returns("plain")) as app:
             await app.run("r").resume()
-            assert await app.run("r").result(10) == "plain"
+            assert await app.run("r").result(60) == "plain"
 
     asyncio.run(main())
 
@@ -109,7 +109,7 @@ def test_a_payload_over_the_limit_is_refused_everywhere(url: str, monkeypatch: p
             with pytest.raises(PayloadTooLarge, match="signal 'more' is 100"):
                 await run.signal("more", "x" * 100_001)
             with pytest.raises(RunFailed, match=r"the result of bad.too_much is 100,006 bytes"):
-                await run.result(10)
+                await run.result(60)
 
     asyncio.run(main())
 
@@ -161,8 +161,8 @@ def test_an_id_is_found_again_and_never_means_something_else(url: str) -> None:
 
     async def main() -> None:
         async with engine(url, one, other) as app:
-            assert await (await app.start(one, 1, id="a")).result(10) == 1
-            assert await (await app.start(one, 1, id="a")).result(10) == 1
+            assert await (await app.start(one, 1, id="a")).result(60) == 1
+            assert await (await app.start(one, 1, id="a")).result(60) == 1
             with pytest.raises(RunConflict, match="choose another id"):
                 await app.start(one, 2, id="a")
             with pytest.raises(RunConflict, match=r"it runs 'bad.one'"):
@@ -186,7 +186,7 @@ def test_a_signal_to_an_ended_or_unknown_run_is_an_error_that_says_so(url: str) 
     async def main() -> None:
         async with engine(url, short) as app:
             run = await app.start(short, id="ended")
-            await run.result(10)
+            await run.result(60)
             with pytest.raises(RunEnded, match="start a new one, or fork it"):
                 await run.signal("go")
             with pytest.raises(RunEnded):
@@ -228,10 +228,10 @@ def test_a_run_of_an_unknown_workflow_waits_for_a_worker_that_knows_it(url: str)
     async def main() -> None:
         async with engine(url, known) as app:
             run: RunHandle[str] = await app.start("bad.elsewhere", "there", id="w")
-            assert await (await app.start(known)).result(10) == "here"
+            assert await (await app.start(known)).result(60) == "here"
             assert await run.status() == "queued"
             assert "none of the 1 running workers knows the workflow 'bad.elsewhere'" in await run.explain()
         async with engine(url, elsewhere) as app:
-            assert await app.run("w").result(10) == "there"
+            assert await app.run("w").result(60) == "there"
 
     asyncio.run(main())

@@ -33,7 +33,7 @@ def test_several_engines_in_one_process_share_nothing_but_the_code(tmp_path: Pat
             one, two = await first.start(greet, "ann", id="x"), await second.start(greet, "bob", id="x")
             await one.signal("ok", "first")
             await two.signal("ok", "second")
-            assert (await one.result(10), await two.result(10)) == ("ann first", "bob second")
+            assert (await one.result(60), await two.result(60)) == ("ann first", "bob second")
 
     asyncio.run(main())
 
@@ -46,7 +46,7 @@ def test_two_engines_on_one_file_share_the_work_and_repeat_none(url: str) -> Non
             runs = [await (first, second)[n % 2].start(greet, str(n), id=f"r-{n}") for n in range(40)]
             for number, run in enumerate(runs):
                 await (second, first)[number % 2].run(run.id).signal("ok", "done")
-            assert [await second.run(run.id).result(20) for run in runs] == [f"{n} done" for n in range(40)]
+            assert [await second.run(run.id).result(60) for run in runs] == [f"{n} done" for n in range(40)]
             assert sorted(calls, key=int) == [str(n) for n in range(40)]
 
     asyncio.run(main())
@@ -60,14 +60,14 @@ def test_two_tenants_can_have_the_same_ids_and_are_separate(url: str) -> None:
             one = await app.start(greet, "ann", id="x", tenant="red")
             two = await app.start(greet, "bob", id="x", tenant="blue")
             await one.signal("ok", "red")
-            assert await one.result(10) == "ann red"
-            await until_status(two, "waiting", 10)
+            assert await one.result(60) == "ann red"
+            await until_status(two, "waiting")
             assert [run.tenant async for run in app.list(tenant="blue")] == ["blue"]
             with pytest.raises(RunNotFound):
                 await app.run("x", tenant="green").signal("ok")
             await two.cancel()
             with pytest.raises(RunCancelled):
-                await two.result(10)
+                await two.result(60)
             assert await one.status() == "completed"
 
     asyncio.run(main())
@@ -101,17 +101,17 @@ def test_children_and_detached_runs_survive_a_restart(url: str) -> None:
     async def main() -> None:
         async with Holdfast(url, workflows=[parent, child]) as app:
             run = await app.start(parent, "p", id="p")
-            await until_status(run, "waiting", 10)
+            await until_status(run, "waiting")
             children = [child.id async for child in run.children()]
             assert len(children) == 2
         async with Holdfast(url, workflows=[parent, child]) as app:
             run = app.run("p")
             for name in children:
                 await app.run(name).signal("go")
-            assert await run.result(10) == "first apart-p child p child p2"
+            assert await run.result(60) == "first apart-p child p child p2"
             assert await app.run("apart-p").status() == "waiting"
             await app.run("apart-p").signal("go")
-            assert await app.run("apart-p").result(10) == "child apart"
+            assert await app.run("apart-p").result(60) == "child apart"
             assert sorted(calls) == ["child apart", "child p", "child p2", "first"]
         async with Holdfast(url, worker=False) as app:
             await check_store(app)
@@ -131,12 +131,12 @@ def test_a_run_continues_as_new_over_restarts_and_keeps_its_signals(url: str) ->
             async def in_third() -> bool:
                 return (await run.info()).generation == 2 and await run.status() == "waiting"
 
-            await eventually(in_third, "the third generation", 10)
+            await eventually(in_third, "the third generation")
         async with Holdfast(url, workflows=[rounds]) as app:
             run = app.run("r")
             for word in ("c", "d"):
                 await run.signal("word", word)
-            assert await run.result(10) == ["a", "b", "c", "d"]
+            assert await run.result(60) == ["a", "b", "c", "d"]
             assert (await run.info()).generation == 3
             assert (await run.verify()).good
 
@@ -163,9 +163,9 @@ def test_typed_values_come_back_as_their_types_over_a_restart(url: str) -> None:
 
     async def main() -> None:
         async with Holdfast(url, workflows=[typed]) as app:
-            await until_status(await app.start(typed, Item("book", 3.5), id="t"), "waiting", 10)
+            await until_status(await app.start(typed, Item("book", 3.5), id="t"), "waiting")
         async with Holdfast(url, workflows=[typed]) as app:
             await app.run("t").signal("more", Item("pen", 1.0))
-            assert await app.run("t").result(10) == ["Item", "Item", "Item", 8.0]
+            assert await app.run("t").result(60) == ["Item", "Item", "Item", 8.0]
 
     asyncio.run(main())

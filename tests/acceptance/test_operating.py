@@ -34,12 +34,12 @@ def test_a_failed_run_is_retried_from_its_failed_step_over_a_restart(url: str) -
         async with Holdfast(url, workflows=[pack]) as app:
             run = await app.start(pack, id="o")
             with pytest.raises(RunFailed):
-                await run.result(10)
+                await run.result(60)
         broken.clear()
         async with Holdfast(url, workflows=[pack]) as app:
             run = app.run("o")
             await run.retry()
-            assert await run.result(10) == "packed shipped"
+            assert await run.result(60) == "packed shipped"
             assert (await run.verify()).good
             with pytest.raises(InvalidRequest, match="only a failed or cancelled run can be retried"):
                 await run.retry()
@@ -73,10 +73,10 @@ def test_a_retried_run_gets_again_the_result_of_a_child_that_ended_after_the_fai
         async with Holdfast(url, workflows=[sending, parcel]) as app:
             run = await app.start(sending, id="s")
             with pytest.raises(RunFailed):
-                await run.result(10)
+                await run.result(60)
             broken.clear()
             await run.retry()
-            assert await run.result(10) == "wrapped shipped"
+            assert await run.result(60) == "wrapped shipped"
             assert (await run.verify()).good
         assert sorted(calls) == ["ship", "wrapped"]
 
@@ -98,12 +98,12 @@ def test_a_child_that_was_cancelled_because_its_parent_failed_continues_with_it(
         async with Holdfast(url, workflows=[both, greet]) as app:
             run = await app.start(both, id="b")
             with pytest.raises(RunFailed, match="lorry"):
-                await run.result(10)
+                await run.result(60)
             await until_status(app.run("b~0"), "cancelled")
             broken.clear()
             await run.retry()
             await app.run("b~0").signal("ok", "fine")
-            assert await run.result(10) == "ann fine shipped"
+            assert await run.result(60) == "ann fine shipped"
 
     asyncio.run(main())
 
@@ -135,12 +135,12 @@ def test_a_retried_run_that_takes_another_path_gets_no_results_of_the_first_path
             listener = await app.start(listening, id="listener")
             run = await app.start(swerving, id="w")
             with pytest.raises(RunFailed):
-                await run.result(10)
+                await run.result(60)
             broken.clear()
             await run.retry()
             with pytest.raises(RunFailed, match="fork the run instead"):
-                await run.result(10)
-            assert await listener.result(10) == ["sorry", "thanks"]
+                await run.result(60)
+            assert await listener.result(60) == ["sorry", "thanks"]
             assert (await run.verify()).good
         assert calls == ["sorry", "ship"]
 
@@ -153,11 +153,11 @@ def test_a_fork_repeats_the_steps_after_its_sequence_number_and_none_before(url:
     async def main() -> None:
         async with Holdfast(url, workflows=[pack]) as app:
             run = await app.start(pack, id="o")
-            await run.result(10)
+            await run.result(60)
             entries = [entry async for entry in run.journal()]
             second = [entry.sequence for entry in entries if entry.event == "InvokeScheduled"][1]
             forked = await run.fork(second, id="o-2")
-            assert await forked.result(10) == "packed shipped"
+            assert await forked.result(60) == "packed shipped"
             assert calls == ["packed", "ship", "ship"]
             assert [entry async for entry in run.journal()] == entries
             assert (await forked.verify()).good
@@ -179,25 +179,25 @@ def test_a_paused_run_finishes_its_step_and_waits_until_resumed_over_a_restart(u
     async def main() -> None:
         async with Holdfast(url, workflows=[pausing]) as app:
             run = await app.start(pausing, id="p")
-            await asyncio.to_thread(began.wait, 10)
+            await asyncio.to_thread(began.wait, 60)
             await run.pause("the shop moves")
             let_go.set()
 
             async def is_released() -> bool:
                 return (await run.info()).worker is None
 
-            await eventually(is_released, "the run to be released", 10)
+            await eventually(is_released, "the run to be released")
             assert await run.status() == "paused"
             assert "the shop moves" in await run.explain()
         began.clear()
         async with Holdfast(url, workflows=[pausing]) as app:
             other = await app.start(pausing, id="other")
-            assert await other.result(10) == "after"
+            assert await other.result(60) == "after"
             run = app.run("p")
             assert (await run.status(), calls) == ("paused", ["after"])
             began.clear()
             await run.resume()
-            assert await run.result(10) == "after"
+            assert await run.result(60) == "after"
             assert not began.is_set(), "the step that had ended before the pause ran again"
 
     asyncio.run(main())
@@ -221,9 +221,9 @@ def test_ended_runs_are_deleted_after_the_retention_time_and_others_never(url: s
         options = WorkerOptions(retention_days=2)
         async with Holdfast(url, workflows=[noting, greet], options=options, clock=clock) as app:
             ended = await app.start(noting, "x" * 50_000, id="ended")
-            await ended.result(10)
+            await ended.result(60)
             waiting = await app.start(greet, "ann", id="waiting")
-            await until_status(waiting, "waiting", 10)
+            await until_status(waiting, "waiting")
             assert (await app.store.facts()).blobs > 0
         clock.days = 1
         async with Holdfast(url, workflows=[noting], options=options, clock=clock) as app:
@@ -234,7 +234,7 @@ def test_ended_runs_are_deleted_after_the_retention_time_and_others_never(url: s
             async def gone() -> bool:
                 return [run.id async for run in app.list()] == ["waiting"]
 
-            await eventually(gone, "the ended run to be deleted", 10)
+            await eventually(gone, "the ended run to be deleted")
             facts = await app.store.facts()
             assert (facts.blobs, facts.inbox, facts.work) == (0, 0, 0)
 

@@ -205,14 +205,15 @@ def test_a_run_is_parked_when_the_last_worker_that_could_try_it_dies(rollout: Ro
         async with Holdfast(rollout.url, worker=False) as client:
             run, _ = await left_to_old_code(rollout, client)
             row = p.WorkerRow("silent", "host", 1, ("rollout.order",), (), time.time_ns() // 1000, 0)
-            await client.store.register(row, 3.0)  # it seems to be alive, and takes nothing
+            await client.store.register(row, 600.0)  # it seems to be alive, and takes nothing
             await run.signal("go")
 
             async def declined() -> bool:
                 return "whose code fits its journal" in await run.explain()
 
             await eventually(declined, "the run to be handed over")
-            await until_status(run, "paused", 30)
+            await client.store.beat("silent", 0.0)
+            await until_status(run, "paused")
             assert "nondeterminism" in str((await run.info()).pause_reason)
 
     with rollout.old, rollout.new:

@@ -85,7 +85,7 @@ async def _wait_and_wake(url: str, runs: int) -> None:
         await _in_groups(range(runs), go)
         await until_completed(app, runs)
         for number in (0, runs // 2, runs - 1):
-            assert await app.run(f"r-{number}").result(5) == number + 1
+            assert await app.run(f"r-{number}").result(60) == number + 1
         assert (await app.store.facts()).inbox == 0
 
 
@@ -153,15 +153,15 @@ async def _jump(url: str, offset_seconds: float) -> None:
         due = {run.id: (await run.info()).wake_at for run in (short, middle)}
         clock.offset_seconds = offset_seconds
         await waiting.signal("go", 1)
-        assert await waiting.result(10) == 2, "a jump of the clock delayed a signal"
+        assert await waiting.result(60) == 2, "a jump of the clock delayed a signal"
         if offset_seconds < 0:
             before = time.monotonic()
             late = await app.start(sleep, 0.3, id="late")
-            assert await late.result(10) == "woken"
+            assert await late.result(60) == "woken"
             assert time.monotonic() - before >= 0.3
             clock.offset_seconds = 0.0  # the clock is corrected
         for run in (short, middle):
-            assert await run.result(20) == "woken"
+            assert await run.result(60) == "woken"
             fired = [entry async for entry in run.journal() if entry.event == "TimerFired"]
             at = due[run.id]
             assert at is not None

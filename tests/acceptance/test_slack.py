@@ -30,7 +30,7 @@ async def paying(account: str) -> str:
     return await pay(account)
 """
 POLICY = {"version": 1, "rules": [{"name": "people", "when": "true", "effect": "needs_approval", "tier": "med"}]}
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class Process:

@@ -113,7 +113,7 @@ def test_a_full_disk_is_reported_and_loses_nothing_and_work_continues_with_space
 
 async def _open(path: Path) -> None:
     async with Holdfast(sqlite_url(path), workflows=[doubled]) as app:
-        await (await app.start(doubled, 1)).result(10)
+        await (await app.start(doubled, 1)).result(60)
 
 
 def _as_another_user(path: Path) -> None:
@@ -227,7 +227,7 @@ async def _lock_for_long(path: Path, log: pytest.LogCaptureFixture) -> None:
         other.execute("ROLLBACK")
         other.close()
         run = await starting
-        assert await run.result(20) == 12
+        assert await run.result(60) == 12
         assert (await run.verify()).good
     assert "the store answers again" in log.text
 
@@ -263,10 +263,15 @@ def _delete_log(path: Path) -> None:
 @pytest.mark.parametrize("harm", [_delete, _replace, _delete_log])
 @pytest.mark.parametrize("worker", [True, False])
 def test_a_file_that_is_deleted_or_replaced_is_noticed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None], worker: bool
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    harm: Callable[[Path], None],
+    worker: bool,
 ) -> None:
     """No start is acknowledged in a file that nobody can find again, and the error says what to do."""
     path = tmp_path / "holdfast.db"
+    monkeypatch.setattr("holdfast.worker.worker.FLUSH_SECONDS", 0.1)  # nothing more can be written here
 
     async def main() -> None:
         options = WorkerOptions(grace_seconds=0.2)
@@ -300,7 +305,7 @@ def test_a_reader_notices_it_too(tmp_path: Path) -> None:
                     return True
                 return False
 
-            await eventually(noticed, "the reader to notice", 2)
+            await eventually(noticed, "the reader to notice")
 
     asyncio.run(main())
 
@@ -311,11 +316,11 @@ def test_a_file_that_is_put_back_can_be_used_again(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Holdfast(sqlite_url(path), workflows=[doubled]) as app:
-            assert await (await app.start(doubled, 1)).result(10) == 4
+            assert await (await app.start(doubled, 1)).result(60) == 4
             path.rename(aside)
             with pytest.raises(StoreLost):
                 await app.start(doubled, 2, id="refused")
             aside.rename(path)
-            assert await (await app.start(doubled, 3)).result(10) == 12
+            assert await (await app.start(doubled, 3)).result(60) == 12
 
     asyncio.run(main())

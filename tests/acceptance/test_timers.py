@@ -38,6 +38,9 @@ from tests.unit.worker.ground import asking, policy_of
 LATEST_SECONDS = 0.05
 """The law: on an idle engine, no timer is later than this."""
 
+SOON_SECONDS = 1.0
+"""What was announced begins before this, and ``a_moment``; what was not waits for the next look at the store."""
+
 TRIES, ON_TIME = 3, 2
 """How many of the tries must be on time: a sleeping role may be lucky once, and a busy machine may be slow once."""
 
@@ -59,12 +62,6 @@ def blameless(due: datetime, fired: datetime) -> float:
     return late - delays.within(due.timestamp(), fired.timestamp())
 
 
-def since(begun: float) -> float:
-    """The seconds since a moment of the machine's clock, without the delays of the event loop."""
-    now = time.time()
-    return now - begun - delays.within(begun, now)
-
-
 async def lateness(run: RunHandle[Any]) -> list[float]:
     """By how many seconds each timer and each retry of the run came late, without the delays of the event loop."""
     due: dict[object, datetime] = {}
@@ -81,7 +78,7 @@ async def lateness(run: RunHandle[Any]) -> list[float]:
 async def a_moment(app: Holdfast) -> float:
     """The time that a run without waits takes now: on a busy machine this delay is not the timer's."""
     begun = time.monotonic()
-    await (await app.start(nap, 0.0)).result(20)
+    await (await app.start(nap, 0.0)).result(60)
     return time.monotonic() - begun
 
 
@@ -207,7 +204,7 @@ async def _alone(place: Place, workflow: Any, *args: object) -> None:
 
         async def once(number: int) -> list[float]:
             run = await app.start(workflow, *args, id=f"run {number}")
-            await run.result(20)
+            await run.result(60)
             return await lateness(run)
 
         await punctual(app, once)
@@ -247,7 +244,7 @@ async def test_an_earlier_timer_fires_while_the_claimer_sleeps_for_a_later_one(p
             await app.start(nap, 4.0, id=f"far {number}")
             await asyncio.sleep(0.1)
             near = await app.start(nap, 1.3, id=f"near {number}")
-            await near.result(20)
+            await near.result(60)
             return await lateness(near)
 
         await punctual(app, once)
@@ -262,7 +259,7 @@ async def test_a_timer_that_follows_a_signal_fires_on_time(place: Place) -> None
             run = await app.start(signalled, id=f"run {number}")
             await until_status(run, "waiting")
             await run.signal("word", "go")
-            await run.result(20)
+            await run.result(60)
             return await lateness(run)
 
         await punctual(app, once)
@@ -278,13 +275,15 @@ async def test_a_timer_of_the_next_generation_fires_on_time_and_its_detached_run
     async with engine(place) as app:
         begun = time.time()
         run = await app.start(renewed, True, id="renewed")
-        await eventually(lambda: _ended(app, "detached"), "the detached run", 10)
-        assert since(begun) < 1.0, "the detached run waited for the next poll of the store"
-        await run.result(20)
+        await eventually(lambda: _ended(app, "detached"), "the detached run")
+        took = delays.since(begun)
+        assert took < SOON_SECONDS + await a_moment(app), "the detached run waited for the next poll of the store"
+        await run.result(60)
         assert max(await lateness(run)) < LATEST_SECONDS + await a_moment(app)
         begun = time.time()
-        await (await app.start(at_once, True)).result(10)
-        assert since(begun) < 1.0, "a run that continues as new at once waited for the next poll"
+        await (await app.start(at_once, True)).result(60)
+        took = delays.since(begun)
+        assert took < SOON_SECONDS + await a_moment(app), "a run that continues as new at once waited for the next poll"
 
 
 @together
@@ -294,7 +293,7 @@ async def test_a_task_expires_on_time(place: Place) -> None:
 
         async def once(number: int) -> list[float]:
             run = await app.start(paying, id=f"run {number}")
-            assert await run.result(20) == "expired"
+            assert await run.result(60) == "expired"
             (task,) = [each async for each in app.tasks.list(status=None) if each.run == f"run {number}"]
             ended = (await run.info()).ended_at
             assert ended is not None
@@ -313,7 +312,7 @@ async def test_a_paused_run_that_is_resumed_keeps_its_time(place: Place) -> None
             run = await app.start(nap, 1.8, id=f"run {number}")
             await run.pause()
             await run.resume()
-            await run.result(20)
+            await run.result(60)
             return await lateness(run)
 
         await punctual(app, once)
@@ -330,9 +329,9 @@ async def test_another_worker_fires_the_timer_of_one_that_is_full(place: Place) 
         async def once(number: int) -> list[float]:
             run = await full.start(nap, 1.8, id=f"run {number}")
             occupied = await full.start(busy, 2.6, id=f"busy {number}")
-            await run.result(20)
+            await run.result(60)
             late = await lateness(run)
-            await occupied.result(20)
+            await occupied.result(60)
             return late
 
         await punctual(app, once)
@@ -347,7 +346,7 @@ async def test_another_worker_fires_the_timer_of_one_that_has_stopped(place: Pla
             async with engine(place) as first:
                 await first.start(nap, 1.8, id=f"run {number}")
             run = app.run(f"run {number}")
-            await run.result(20)
+            await run.result(60)
             return await lateness(run)
 
         await punctual(app, once)
@@ -375,18 +374,18 @@ async def test_a_rate_lets_the_next_run_begin_on_time(place: Place) -> None:
     clock.seconds = -58.5
     async with Holdfast(place.open(), workflows=SERVED, options=options, policy=capped, clock=clock) as app:
         first = await app.start(nap, 0.0, id="first")
-        await first.result(20)
+        await first.result(60)
         begun = (await row_of(app.store, first.key)).begun_at
         clock.seconds = 0.0
         second = await app.start(nap, 0.0, id="second")
-        await second.result(20)
+        await second.result(60)
         row = await row_of(app.store, second.key)
         assert begun is not None
         assert row.begun_at is not None
         late = (row.begun_at - begun) / 1e6 - 60
         assert late >= 0, "it began before the minute was over"
         late -= delays.within(row.begun_at / 1e6 - late, row.begun_at / 1e6)
-        assert late < 1.0, "it did not begin when the minute was over"
+        assert late < 2 * SOON_SECONDS, "it did not begin when the minute was over"
 
 
 @together
@@ -401,7 +400,7 @@ async def test_a_changed_policy_lets_runs_begin_at_once(place: Place) -> None:
         second = await app.start(nap, 0.0, id="second")
         changed = time.time()
         file.write_text("version: 1\nrules: []\ncaps:\n  default:\n    max_concurrency: 2\n")
-        await second.result(20)
+        await second.result(60)
         row = await row_of(app.store, second.key)
         assert row.begun_at is not None
         begun = row.begun_at / 1e6
@@ -422,4 +421,4 @@ async def test_a_timer_set_after_the_clock_was_put_right_takes_its_duration(plac
         await until_status(run, "waiting")
         clock.seconds = 0.0
         await run.signal("word", "go")
-        await run.result(5)
+        await run.result(60)

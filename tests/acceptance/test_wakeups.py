@@ -16,6 +16,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.testing.redis import RedisServer, server
 from tests.acceptance.processes import WorkerGroup, eventually, until
+from tests.acceptance.together import watched_loop
 
 DEAF = """
 from holdfast import receive, workflow
@@ -65,13 +66,13 @@ def test_an_idle_worker_in_another_process_is_woken_within_300_milliseconds(
     url = f"sqlite:///{tmp_path}/holdfast.db"
 
     async def main() -> list[float]:
-        async with Holdfast(url, worker=False, wakeups=redis.url) as client:
-            assert await (await client.start("add", 0)).result(20) == 1  # both sides are connected then
+        async with Holdfast(url, worker=False, wakeups=redis.url) as client, watched_loop() as delays:
+            assert await (await client.start("add", 0)).result(60) == 1  # both sides are connected then
             taken = []
             for number in range(9):
-                began = time.perf_counter()
-                assert await (await client.start("add", number)).result(20) == number + 1
-                taken.append(time.perf_counter() - began)
+                began = time.time()
+                assert await (await client.start("add", number)).result(60) == number + 1
+                taken.append(delays.since(began))
             return taken
 
     with WorkerGroup(deaf_app, url, tmp_path, "--wakeups", redis.url) as workers:
@@ -114,7 +115,7 @@ def test_commands_do_their_work_where_the_server_is_away(redis: RedisServer, tmp
     redis.stop()
     began = time.monotonic()
     written = _holdfast("start", "add", "1", "--id", "one", *options)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     assert written.count("cannot send hints to other processes") == 1
     assert "wakeups" not in _holdfast("list", *options)
     command = [sys.executable, "-m", "holdfast.cli.main", "doctor", *options]

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +60,22 @@ class LoopDelays:
     def within(self, begin: float, end: float) -> float:
         """By how many seconds a plain sleep was late, between two moments of the machine's clock."""
         return sum(max(0.0, min(end, late) - max(begin, due)) for due, late in self._delays)
+
+    def since(self, begin: float) -> float:
+        """The seconds since a moment of the machine's clock, without those by which a plain sleep was late."""
+        now = time.time()
+        return now - begin - self.within(begin, now)
+
+
+@asynccontextmanager
+async def watched_loop() -> AsyncIterator[LoopDelays]:
+    """Measure the delays of the event loop within the block."""
+    delays = LoopDelays()
+    watching = asyncio.create_task(delays.watch())
+    try:
+        yield delays
+    finally:
+        watching.cancel()
 
 
 def together(case: Case) -> Callable[..., None]:

@@ -25,7 +25,7 @@ def schema(postgres: PostgresServer) -> str:
 def empty(schema: str) -> Iterator[Callable[[], None]]:
     """Empties all tables over one connection: a fraction of the time that making them takes."""
     with asyncio.Runner() as runner:
-        connection = runner.run(driver().connect(schema, timeout=10))
+        connection = runner.run(driver().connect(schema, timeout=60))
 
         async def delete() -> None:
             named = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")

@@ -21,7 +21,7 @@ import msgspec
 
 from tests.docs.pages import Block, all_blocks
 
-SECONDS = 30.0
+SECONDS = 90.0
 MARK = "<<the command ended with"
 PORT = "8420"
 """The port on the pages."""

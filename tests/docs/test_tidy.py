@@ -8,11 +8,15 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.docs.pages import ROOT
+
+pytestmark = pytest.mark.xdist_group("tidy")
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 FILE_LINES = 400
@@ -32,10 +36,33 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+class Outline(msgspec.Struct, frozen=True):
+    """What is asked about a module. Each is parsed once: see the group of these tests."""
+
+    docstring: str
+    functions: list[tuple[str, int]]
+    """With the number of their lines."""
+    classes: list[str]
+
+
+@cache
+def _outline(path: Path) -> Outline:
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [
+        (node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
+        for node in _statements(module)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    classes = [node.name for node in module.body if isinstance(node, ast.ClassDef)]
+    return Outline(ast.get_docstring(module) or "", functions, classes)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements inside: an expression has none, and most of a module is expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, field, ()) if not isinstance(node, ast.expr) else ():
+            yield each
+            yield from _statements(each)
 
 
 def _texts() -> Iterator[Path]:
@@ -63,14 +90,19 @@ def test_files_are_short() -> None:
 
 def test_functions_are_short() -> None:
     """A function fits on a screen."""
-    long = {f"{_name(path)}:{name}" for path in SOURCES for name, lines in _functions(path) if lines > FUNCTION_LINES}
+    long = {
+        f"{_name(path)}:{name}"
+        for path in SOURCES
+        for name, lines in _outline(path).functions
+        if lines > FUNCTION_LINES
+    }
     assert long - LONG_FUNCTIONS.keys() == set()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=_name)
 def test_a_module_says_what_it_owns(path: Path) -> None:
     """A module opens with a docstring."""
-    assert (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").strip() != ""
+    assert _outline(path).docstring.strip() != ""
 
 
 def test_nothing_is_left_for_later() -> None:
@@ -103,7 +135,7 @@ def test_a_name_means_one_class() -> None:
     """A class's name in a message or a signature is unambiguous."""
     places: dict[str, list[str]] = {}
     for path in SOURCES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(_name(path))
+        for name in _outline(path).classes:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(_name(path))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}

@@ -87,7 +87,7 @@ def fuzzed(url: str) -> Iterator[Fuzzed]:
         yield server
     finally:
         server.stop()
-        thread.join(30)
+        thread.join(60)
 
 
 def fuzz(url: str, number: int, examples: int) -> int:
@@ -120,7 +120,7 @@ def _ask(operation: Any, session: requests.Session, address: str, token: str, nu
     def ask(case: Any) -> None:
         count[0] += 1
         headers = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
-        response = case.call(base_url=address, headers=headers, session=session, timeout=20)
+        response = case.call(base_url=address, headers=headers, session=session, timeout=60)
         check(case, response)
 
     ask()

@@ -67,7 +67,7 @@ class PostgresServer:
         found: list[Any] = []
 
         async def run() -> None:
-            connection = await driver().connect(url or self._url, timeout=10)
+            connection = await driver().connect(url or self._url, timeout=60)
             try:
                 found.extend(tuple(row) for row in await connection.fetch(statement))
             finally:

@@ -23,7 +23,7 @@ from typing import Final
 
 from holdfast.errors import ExtraMissing
 
-START_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
 
 
 class RedisServer:

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from holdfast.wakeups.driver import Wakeups
 from holdfast.wakeups.probe import round_trip_seconds
 
-SECONDS: Final = 20.0
+SECONDS: Final = 60.0
 
 S = TypeVar("S", bound="WakeupSuite")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.acceptance.console.office import Office, served_office
 from tests.browser import ARGUMENTS, NAMED, chromium
@@ -20,6 +20,11 @@ MISSING = (
 )
 
 NewPage = Callable[..., Page]
+
+PATIENCE_MILLISECONDS = 60_000
+"""How long a test waits for a page: only one that fails does."""
+
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 
 
 @pytest.fixture(scope="package")
@@ -49,7 +54,7 @@ def new_page(browser: Browser, office: Office) -> Iterator[NewPage]:
 
     def new(**options: object) -> Page:
         context = browser.new_context(base_url=office.address, **options)  # type: ignore[arg-type]
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MILLISECONDS)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: errors.append(message.text) if _is_error(message) else None)

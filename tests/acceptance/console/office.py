@@ -22,7 +22,7 @@ class Office:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._client = httpx.Client(base_url=address, timeout=20, trust_env=False)
+        self._client = httpx.Client(base_url=address, timeout=60, trust_env=False)
 
     def close(self) -> None:
         self._client.close()
@@ -35,7 +35,7 @@ class Office:
 
     def post(self, path: str, **body: Any) -> Any:
         """Do something through the API."""
-        answer = self._client.post(f"/v1/{path}", json=body, headers={"Prefer": "wait=10"})
+        answer = self._client.post(f"/v1/{path}", json=body, headers={"Prefer": "wait=60"})
         answer.raise_for_status()
         return answer.json()
 
@@ -73,6 +73,6 @@ def served_office() -> Iterator[Office]:
         office.close()
     finally:
         process.terminate()
-        process.wait(30)
-        drain.join(10)
+        process.wait(60)
+        drain.join(60)
         process.stdout.close()

@@ -36,9 +36,9 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    yield found.get(timeout=30)
+    yield found.get(timeout=60)
     loop.call_soon_threadsafe(over.set)
-    thread.join(30)
+    thread.join(60)
     loop.close()
 
 

@@ -68,6 +68,29 @@ def test_a_run_changes_while_it_is_looked_at(new_page: NewPage, office: Office) 
     expect(page.locator(".why")).to_contain_text("It completed")
 
 
+def test_what_was_typed_and_the_button_in_focus_are_kept_while_a_run_changes(new_page: NewPage, office: Office) -> None:
+    """The parts of the page that change are exchanged. Nobody types a reason twice, or presses Enter for nothing."""
+    page = new_page()
+    for run in ("typed-1", "typed-2"):
+        office.post("runs", workflow="order", kwargs={"item": "a lamp"}, id=run)
+        page.goto(f"/runs/{run}")
+        with page.expect_response(lambda answer: "/v1/events/runs/" in answer.url):
+            page.reload()
+        page.locator("#fork > summary").click()
+        page.locator("#fork [name=id]").fill(f"{run}-again")
+        page.locator("#fork [name=reason]").fill("another try")
+        page.locator("#live" if run == "typed-1" else "#fork button").focus()
+        office.post(f"runs/{run}/signal", name="packed", value="mia")
+        expect(page.locator(".why")).to_contain_text("It completed")
+        if run == "typed-1":
+            expect(page.locator("#run-side")).to_contain_text("Ended")
+        else:
+            expect(page.locator("#fork button")).to_be_focused()
+        expect(page.locator("#fork [name=reason]")).to_have_value("another try")
+        page.locator("#fork button").press("Enter")
+        expect(page).to_have_url(re.compile(f"/runs/{run}-again$"))
+
+
 def test_acts_ask_for_a_reason_and_the_audit_keeps_it(new_page: NewPage, office: Office) -> None:
     """Pause, resume, signal, fork and cancel a run with the mouse; what is typed wrongly is not lost."""
     office.post("runs", workflow="order", kwargs={"item": "a sofa"}, id="act-1")

@@ -296,10 +296,10 @@ class Terminal:
         return self._seen
 
     def code(self) -> int:
-        return self._process.wait(30)
+        return self._process.wait(60)
 
     def _read(self) -> bool:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             ready, _, _ = select.select([self._leader], [], [], 1)
             if ready:

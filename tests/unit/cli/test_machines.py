@@ -117,7 +117,7 @@ def test_what_happens_to_a_cell_is_followed(url: str) -> None:
     try:
         found = [json.loads(tail.stdout.readline())["kind"] for _ in range(4)]
         tail.send_signal(signal.SIGINT)
-        assert (found, tail.wait(timeout=20)) == (["event", "changed", "event", "parked"], 130)
+        assert (found, tail.wait(timeout=60)) == (["event", "changed", "event", "parked"], 130)
     finally:
         tail.kill()
         tail.stdout.close()
@@ -134,7 +134,7 @@ def test_a_parked_cell_is_released_once_by_somebody(holdfast: Invoke, url: str) 
 
     async def main() -> None:
         async with Holdfast(url) as app:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (found := await app.cell(tank, 3).show()).status == "parked":
                     await app.changed(0.05)
             assert found.state.litres == 12

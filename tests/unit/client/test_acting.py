@@ -270,7 +270,7 @@ def test_a_list_that_is_read_for_long_is_judged_again() -> None:
             await put_user(app, "ann", 4)
             ann = app.acting_as("ann", tenant="acme")
             run = await ann.start(greet, "", id="r1")
-            await run.settled(timeout=10)
+            await run.settled(timeout=60)
             entries = run.tail()
             assert await anext(entries)
             assert await anext(entries)
@@ -287,7 +287,7 @@ def test_who_is_disabled_while_they_wait_learns_no_result() -> None:
     async def main() -> None:
         async with engine() as app:
             run = await app.acting_as("ann", tenant="acme").start(greet, "", id="r1")
-            waiting = asyncio.create_task(run.result(timeout=10))
+            waiting = asyncio.create_task(run.result(timeout=60))
             await asyncio.sleep(0)
             await put_user(app, "ann", 4, disabled=True)
             await app.run("r1", tenant="acme").signal("name", "x")
@@ -318,10 +318,10 @@ def test_a_task_that_an_operation_starts_is_judged_for_itself() -> None:
             PEEKS[:] = [ann]
             run = await ann.start(peeking, id="r1")
             await put_user(app, "ann", 4, disabled=True)
-            found = await app.run(run.id, tenant="acme").result(timeout=10)
+            found = await app.run(run.id, tenant="acme").result(timeout=60)
             assert found == "refused" or "running" in found  # it ran before or after the user was disabled
             again = await app.start(peeking, id="r2", tenant="acme")
-            assert await again.result(timeout=10) == "refused"
+            assert await again.result(timeout=60) == "refused"
 
     asyncio.run(main())
 
@@ -336,7 +336,7 @@ def test_without_await() -> None:
         app.users.create("ann", level=6, tenant="acme", by="root")
         token = app.tokens.mint("ann", tenant="acme")
         with app.acting_as(token.text) as ann:
-            assert ann.start(greet, "you", id="r1").result(timeout=10) == "hello you"
+            assert ann.start(greet, "you", id="r1").result(timeout=60) == "hello you"
             ann.users.create("bob", level=1)
             ann.workspaces.create("sales")
         bob = app.acting_as("bob", tenant="acme")

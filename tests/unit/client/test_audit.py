@@ -32,7 +32,7 @@ async def noting(text: str) -> str:
 def on_engine(judge: Callable[[Holdfast], Awaitable[None]], options: WorkerOptions | None = None) -> None:
     async def main() -> None:
         async with Holdfast("memory://", workflows=[noting], policy=POLICY, options=options) as app:
-            await (await app.start(noting, "hello", id="n-1")).result(10)
+            await (await app.start(noting, "hello", id="n-1")).result(60)
             await judge(app)
 
     asyncio.run(main())
@@ -40,7 +40,7 @@ def on_engine(judge: Callable[[Holdfast], Awaitable[None]], options: WorkerOptio
 
 async def sealed(app: Holdfast) -> None:
     """Wait until all that the audit has is sealed."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await app.store.unsealed(1):  # noqa: ASYNC110  # another role seals
             await asyncio.sleep(0.01)
 
@@ -178,7 +178,7 @@ def test_kept_evidence_is_given_as_it_was_kept() -> None:
 
     async def judge(app: Holdfast) -> None:
         run = app.run("n-1")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await run.info()).evidence_sha256 is None:  # noqa: ASYNC110  # the archivist makes it
                 await asyncio.sleep(0.01)
         kept = await run.evidence()
@@ -193,7 +193,7 @@ def test_kept_evidence_is_given_as_it_was_kept() -> None:
 
 async def proved(app: Holdfast, run: str = "n-1") -> str:
     """Wait until the archivist has made the evidence; gives its hash."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (found := (await app.run(run).info()).evidence_sha256) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found
@@ -269,7 +269,7 @@ def test_all_of_it_without_await() -> None:
     """A script or a web handler that knows no event loop."""
     with SyncHoldfast("memory://", workflows=[noting], policy=POLICY) as app:
         run = app.start(noting, "hello")
-        assert run.result(10) == "HELLO"
+        assert run.result(60) == "HELLO"
         assert [entry.kind for entry in app.audit.list(run=run.id)] == ["decision", "receipt", "ended"]
         bundle = run.evidence(anew=True)
         assert not bundle.stored

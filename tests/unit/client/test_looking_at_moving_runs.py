@@ -40,7 +40,7 @@ def test_a_run_that_moved_since_its_row_was_read_verifies_all_the_same() -> None
                 await app.changed(0.05)
             stale = await row_of(app.store, run.key)
             await run.signal("go", 1)
-            assert await run.result(10) == 2
+            assert await run.result(60) == 2
             verdict = await verify_run(app.store, stale)
             assert verdict.good, verdict.problem
             assert verdict.events == (await run.info()).events

@@ -174,7 +174,7 @@ def test_a_run_that_no_worker_has_taken_is_not_at_rest() -> None:
         async with Holdfast(MemoryStore(clock.now), clock=clock, worker=False) as app:
             app.definitions.add(ROUNDS)
             run = await app.start("settled.rounds", id="one")
-            stands = await run.settled(5)
+            stands = await run.settled(60)
             assert (stands.status, stands.at_rest, stands.state) == ("queued", False, {})
 
     run_virtually(main())

@@ -36,7 +36,7 @@ def test_a_run_is_started_signalled_and_awaited_without_a_loop() -> None:
     with SyncHoldfast("memory://", workflows=[total, failing]) as app:
         run = app.start(total, 4, id="one", attributes={"customer": "7"})
         run.signal("more", 1)
-        assert run.result(timeout=10) == 9
+        assert run.result(timeout=60) == 9
         assert (run.id, run.tenant, run.status(), run.info().workflow) == ("one", "default", "completed", "sync_sum")
         assert "completed" in run.explain()
         assert run.verify().good
@@ -82,7 +82,7 @@ def test_it_works_where_a_loop_is_already_running() -> None:
         with SyncHoldfast("memory://", workflows=[total]) as app:
             run = app.start(total, 4)
             run.signal("more", 2)
-            return run.result(timeout=10)
+            return run.result(timeout=60)
 
     assert asyncio.run(cell()) == 10
 
@@ -95,7 +95,7 @@ def test_several_threads_may_share_one() -> None:
         def serve(number: int) -> None:
             run = app.start(total, number)
             run.signal("more", 0)
-            results.append(run.result(timeout=10))
+            results.append(run.result(timeout=60))
 
         threads = [threading.Thread(target=serve, args=(number,)) for number in range(5)]
         for thread in threads:
@@ -135,7 +135,7 @@ def test_the_engines_own_thread_is_refused_instead_of_hanging() -> None:
 
     app = SyncHoldfast("memory://", workflows=[caller])
     with app, pytest.raises(RunFailed, match="would wait for itself"):
-        app.start(caller, id="one").result(timeout=10)
+        app.start(caller, id="one").result(timeout=60)
 
 
 def test_what_outlives_the_client_is_refused_and_does_no_harm() -> None:
@@ -167,9 +167,9 @@ def test_closing_lets_go_of_a_thread_that_waits_for_a_result() -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    waiting.wait(10)
+    waiting.wait(60)
     app.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(ended[0], (CancelledError, InvalidRequest))
 

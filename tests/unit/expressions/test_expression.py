@@ -206,9 +206,9 @@ def test_what_is_not_read_is_not_looked_at() -> None:
     state = {"n": 2, "large": [0] * 1_000_000, "odd": object(), "s": "abc"}
     for text in ("state.n + 1 == 3", "state.large[7] == 0", "state.s.startsWith('a')", "has(state.odd)"):
         expression = Expression(text, ROOTS)
-        started = time.perf_counter()
+        started = time.thread_time()
         assert expression.evaluate({"state": state}) is True
-        assert time.perf_counter() - started < 0.1
+        assert time.thread_time() - started < 0.1
 
 
 @pytest.mark.parametrize(
@@ -232,10 +232,10 @@ def test_a_loop_over_a_million_items_is_refused_at_once() -> None:
     """Before anything is converted."""
     loop = Expression("state.large.exists(i, i > 0)", ROOTS)
     state = {"large": [0] * 1_000_000}
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(CannotEvaluate, match="has 1000000 items, and the limit is 2000"):
         loop.evaluate({"state": state})
-    assert time.perf_counter() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 def test_what_is_wanted_is_held_to() -> None:

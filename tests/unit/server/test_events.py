@@ -131,7 +131,7 @@ def test_many_streams_share_one_look_and_an_idle_store_is_not_looked_at() -> Non
             app._store.find, app._store.get = counted_find, counted_get  # type: ignore[method-assign]
             requests = [client.build_request("GET", path) for path in ("/v1/events/runs", "/v1/events/runs/r") * 30]
             limits = httpx.Limits(max_connections=300)
-            async with httpx.AsyncClient(limits=limits, timeout=20, trust_env=False) as many:
+            async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as many:
                 opened = [await many.send(request, stream=True) for request in requests]
                 assert watcher.open_streams == 60
                 readers = [events(response) for response in opened]

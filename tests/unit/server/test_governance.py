@@ -188,7 +188,7 @@ def test_definitions_are_checked_published_shown_compared_and_moved() -> None:
             assert [run["asked"] for run in dry] == [False]
             moved = (await it.starter.post(f"{path}/migrate", json={"runs": ["t"], "reason": "newer"})).json()
             assert [run["asked"] for run in moved] == [True]
-            await it.app.run("t", tenant="acme").settled(timeout=20)
+            await it.app.run("t", tenant="acme").settled(timeout=60)
             state = (await it.payer.get("/v1/runs/t/state")).json()
             assert (state["version"], state["engine"]["wait"]) == (2, "signal")
             assert (await it.payer.get("/v1/schemas/definition")).json()["$schema"]

@@ -55,11 +55,11 @@ class Scene:
     async def ask(self, run: str = "r1", *args: Any, tenant: str = "acme", actor: str = "zoe") -> str:
         """Start a run that asks for an approval; gives the task."""
         await self.app.start("slack.paying", *args, id=run, tenant=tenant, actor=actor)
-        await self.app.run(run, tenant=tenant).settled(timeout=20)
+        await self.app.run(run, tenant=tenant).settled(timeout=60)
         return (await anext(self.app.tasks.list(run=run, tenant=tenant))).id
 
     async def result(self, run: str = "r1", tenant: str = "acme") -> Any:
-        return await self.app.run(run, tenant=tenant).result(timeout=20)
+        return await self.app.run(run, tenant=tenant).result(timeout=60)
 
     async def approve(self, card: Message, account: str = ANN, **how: Any) -> httpx.Response:
         return await self.stand_in.send(self.address, self.stand_in.press_of(card, APPROVE, account), **how)

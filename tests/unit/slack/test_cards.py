@@ -133,7 +133,7 @@ def test_a_deleted_message_is_posted_again_while_the_task_is_open() -> None:
 
 async def shown(on: Scene, task: str, status: str) -> None:
     """Wait until a card's record says this."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (row := await on.app.store.item(records.card_key("acme", task))) is None or row.status != status:
             await on.app.changed(0.05)
 

@@ -113,12 +113,12 @@ def slack_elsewhere() -> Iterator[SlackStandIn]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    ready.wait(20)
+    ready.wait(60)
     try:
         yield stand_in
     finally:
         loop.call_soon_threadsafe(over.set)
-        thread.join(20)
+        thread.join(60)
         loop.close()
 
 

@@ -180,7 +180,7 @@ def test_handles_on_two_threads_lose_no_message_and_hear_of_each_other() -> None
         for _ in range(200):
             await commit(store, deliver())
         await asyncio.to_thread(thread.join)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await hinted.wait()
         received = (await store.messages([key()]))[key()]
         assert [found.position for found in received] == list(range(1, 401))

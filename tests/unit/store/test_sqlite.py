@@ -662,7 +662,7 @@ def test_a_watch_hears_of_another_handles_commit(path: str) -> None:
         await begun(store, start())
         async with opened(path) as twin:
             # The watch first reads a number and compares later; commits are repeated until it gives a hint.
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not hinted.is_set():
                     await commit(twin, deliver())
         stop()

@@ -86,7 +86,7 @@ def test_a_year_of_sleep_passes_in_seconds() -> None:
 
     began = time.perf_counter()
     assert run_virtually(main()) == (365, 3)
-    assert time.perf_counter() - began < 20
+    assert time.perf_counter() - began < 60
 
 
 def test_a_timeout_and_a_signal_in_time_are_told_apart() -> None:

@@ -47,7 +47,7 @@ async def test_a_month_passes(holdfast_app):
     real = time.monotonic()
     run = await holdfast_app.start(trial, 30)
     assert await run.result() == 30
-    assert time.monotonic() - real < 5
+    assert time.monotonic() - real < 60
 
 
 async def test_each_test_has_its_own_store(shop):

@@ -29,7 +29,7 @@ def mypy(tmp_path_factory: pytest.TempPathFactory) -> str:
         "good.py",
         "wrong.py",
     ]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=250).stdout
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def pyright(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
     settings.write_text(json.dumps({"typeCheckingMode": "standard", "include": files}), encoding="utf-8")
     command = [sys.executable, "-m", "basedpyright", "-p", str(settings), "--level", "error", "--outputjson"]
     command += ["--pythonpath", sys.executable]
-    report = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout)
+    report = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=250).stdout)
     assert report["summary"]["filesAnalyzed"] == 2
     refused: dict[str, set[int]] = {"good.py": set(), "wrong.py": set()}
     for problem in report["generalDiagnostics"]:

@@ -26,7 +26,7 @@ from holdfast.worker.roles import claimer
 from holdfast.worker.steps import taker
 from tests.unit.wakeups.board import Board, BoardWakeups
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class SilentMemory(MemoryStore):

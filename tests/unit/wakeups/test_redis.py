@@ -16,7 +16,7 @@ from holdfast.wakeups import exchange
 from holdfast.worker.roles import claimer
 from tests.unit.wakeups.test_engines import SilentSqlite
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 @workflow

@@ -57,7 +57,7 @@ WORKFLOWS = [good, bad, waits, asks, twice]
 async def seen_by(receiver: Server, wanted: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     """Wait until what is wanted has come, and give all that has."""
     found: Counter[tuple[str, str]] = Counter()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not wanted <= found:
             await asyncio.sleep(0.02)  # the receiver is a server in another thread
             found = Counter((each.json["type"], each.json["data"]["run"]) for each in receiver.seen)
@@ -73,16 +73,16 @@ def test_the_life_of_runs_and_tasks_is_told_whole_and_without_values(receiver: S
             await app.worker._follower.look()  # type: ignore[union-attr]  # other workers know it within ten seconds
             for id, started in (("G", good), ("B", bad), ("W", waits), ("A", asks), ("T", twice)):
                 await app.start(started, id=id)
-            await app.run("W").settled(timeout=20)
+            await app.run("W").settled(timeout=60)
             await app.run("W").pause(by="ann")
             await app.run("W").resume(by="ann")
             await app.run("W").cancel(by="ann")
-            await app.run("A").settled(timeout=20)
+            await app.run("A").settled(timeout=60)
             task = await anext(app.tasks.list(status="requested"))
             await app.tasks.claim(task.id, by="ann")
             await app.tasks.complete(task.id, {"good": True}, by="ann")
             for id in "GTA":
-                await app.run(id).result(timeout=20)
+                await app.run(id).result(timeout=60)
             await app.run("B").retry(by="ann")
             wanted = Counter({(f"run.{event}", id): 1 for event, ids in {
                 "started": "GBWAT", "completed": "GTA", "cancelled": "W", "paused": "W", "resumed": "W", "retried": "B",
@@ -133,9 +133,9 @@ def test_nothing_is_noted_where_nobody_is_told() -> None:
             await app.subscriptions.create("tasks", "https://a.example/", ["task.*"], by="ann")
             await app.subscriptions.create("runs", "https://a.example/", ["run.retried"], tenant="else", by="ann")
             await app.worker._follower.look()  # type: ignore[union-attr]
-            await (await app.start(good)).result(timeout=20)
+            await (await app.start(good)).result(timeout=60)
             assert await noted(app) == []
-            await (await app.start(good, tenant="else")).result(timeout=20)
+            await (await app.start(good, tenant="else")).result(timeout=60)
             assert await noted(app, "else") == ["run.started", "run.completed"]
 
     asyncio.run(main())
@@ -150,7 +150,7 @@ def test_a_worker_that_could_not_look_for_long_notes_everything(monkeypatch: pyt
             assert worker is not None
             monkeypatch.setattr(lifecycle, "FRESH_SECONDS", -1.0)
             await worker._follower.look()
-            await (await app.start(good)).result(timeout=20)
+            await (await app.start(good)).result(timeout=60)
             assert await noted(app) == ["run.started", "run.completed"]
 
     asyncio.run(main())
@@ -163,7 +163,7 @@ def test_evidence_and_verification_know_nothing_of_it() -> None:
         async with Holdfast("memory://", workflows=WORKFLOWS, options=OPTIONS) as app:
             await app.subscriptions.create("ops", "https://a.example/", ["run.*"], by="ann")
             await app.worker._follower.look()  # type: ignore[union-attr]
-            await (await app.start(good, id="G")).result(timeout=20)
+            await (await app.start(good, id="G")).result(timeout=60)
             rows = await app.store.entries(p.AuditQuery(DEFAULT_TENANT, run="G"), 100)
             assert [row for row in rows if b"run.completed" in row.body] == []
             assert (await app.audit.verify()).good

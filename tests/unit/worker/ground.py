@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapp
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
@@ -76,12 +77,22 @@ def _is_awaited(operation: Any) -> bool:
     return callable(operation) and _function_is_awaited(getattr(operation, "__func__", operation))
 
 
+_HEARD_OF = frozenset({"commit", "decline", "pause", "rescue", "unpause"})
+"""Operations after which another engine may have something to do."""
+
+
 class Line:
     """One engine's way to a store that others use, too. Once it is dead nothing gets through and nothing comes back,
-    as with a process that was killed."""
+    as with a process that was killed.
+
+    The others hear of its writes. SQLite tells only those that have opened the file themselves: here, nobody."""
+
+    _lines: ClassVar[WeakSet[Line]] = WeakSet()
 
     def __init__(self, store: p.Store) -> None:
         self._store = store
+        self._lines.add(self)
+        self._hints: set[Callable[[], None]] = set()
         self.dead = False
         self.cut = False  # nothing gets through for now
         self._graves: list[asyncio.Future[None]] = []
@@ -95,6 +106,17 @@ class Line:
     async def close(self) -> None:
         """It stays open for the others."""
 
+    def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
+        stop = self._store.watch(hint)
+        if isinstance(self._store, SqliteStore):
+            self._hints.add(hint)
+
+        def stop_both() -> None:
+            self._hints.discard(hint)
+            stop()
+
+        return stop_both
+
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self._store, name)
         if not _is_awaited(operation):
@@ -104,11 +126,19 @@ class Line:
             if self.cut or self.dead:
                 await self._pass()
             answer = await operation(*args, **kwargs)
+            if name in _HEARD_OF:
+                self._hint_others()
             if self.cut or self.dead:
                 await self._pass()
             return answer
 
         return call
+
+    def _hint_others(self) -> None:
+        for line in self._lines:
+            if line is not self and line._store is self._store:
+                for hint in line._hints:
+                    asyncio.get_running_loop().call_soon(hint)
 
     async def _pass(self) -> None:
         if self.cut:

@@ -60,7 +60,7 @@ async def finish(store: MemoryStore, *ids: str) -> list[object]:
         handles = [app.run(id) for id in ids]
         for handle in handles:
             await handle.signal("go", "now")
-        return [await asyncio.wait_for(handle.result(), 10) for handle in handles]
+        return [await asyncio.wait_for(handle.result(), 60) for handle in handles]
 
 
 def checkpoints(store: MemoryStore) -> dict[p.Key, p.CheckpointRow]:

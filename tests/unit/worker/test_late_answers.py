@@ -90,7 +90,7 @@ def test_an_expired_task_that_is_looked_up_costs_no_turn_meanwhile() -> None:
         async with Holdfast(store, workflows=[putting], policy=wanted) as app:
             run = await app.start(putting, "a", id="putting")
             with pytest.raises(RunFailed, match="ApprovalExpired"):
-                await run.result(timeout=20)
+                await run.result(timeout=60)
             assert store.raced
             return store.turns
 

@@ -76,9 +76,9 @@ def test_a_detached_run_is_not_started_under_one_either() -> None:
     async def main() -> None:
         async with Holdfast("memory://", workflows=[child, spawning]) as app:
             await retire(app, "used")
-            refused = await (await app.start(spawning, "used")).result(10)
+            refused = await (await app.start(spawning, "used")).result(60)
             assert refused == f"refused: starting retired.child failed: RunRetired: {TOLD}"
-            assert await (await app.start(spawning, "fresh")).result(10) == "fresh"
+            assert await (await app.start(spawning, "fresh")).result(60) == "fresh"
 
     asyncio.run(main())
 
@@ -91,11 +91,11 @@ def test_a_retried_run_is_told_that_its_child_cannot_be_run_again() -> None:
             CALLS.clear()
             run = await app.start(calling, id="parent")
             with pytest.raises(RunFailed, match="not yet"):
-                await run.result(10)
+                await run.result(60)
             await retire(app, "parent~1")
             await run.retry()
             with pytest.raises(RunFailed, match="'parent~1' was run before and deleted, and its evidence is kept"):
-                await run.result(10)
+                await run.result(60)
 
     asyncio.run(main())
 
@@ -113,6 +113,6 @@ def test_so_is_a_run_that_has_an_old_one_s_name() -> None:
             await retire(app, "parent~0")
             async with Holdfast(app.store, workflows=[child, parent]):
                 with pytest.raises(RunFailed, match="'parent~0' was run before and deleted, and its evidence is kept"):
-                    await run.result(10)
+                    await run.result(60)
 
     asyncio.run(main())

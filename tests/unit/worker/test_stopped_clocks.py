@@ -66,14 +66,14 @@ def test_a_time_out_does_not_run_on_while_an_approval_is_waited_for(ground: Grou
             await asyncio.sleep(5 * MINUTE)
             if not killed:
                 await app.tasks.approve(task.id, by="bob")
-                assert await run.result(10) == "paid"
+                assert await run.result(60) == "paid"
             kill(app)
         async with ground.engine(options=DEFINITIONS, policy=asking()) as other:
             run = other.run("one")
             if killed:
                 await asyncio.sleep(5 * MINUTE)
                 await other.tasks.approve(task.id, by="bob")
-            assert await run.result(10) == "paid"
+            assert await run.result(60) == "paid"
             assert (await run.verify()).good
 
     ground.play(main)
@@ -118,7 +118,7 @@ def test_so_it_is_while_people_find_out_what_became_of_an_act(ground: Ground) ->
             assert task.kind == "outcome"
             await asyncio.sleep(5 * MINUTE)
             await app.tasks.happened(task.id, by="bob", result="seen")
-            assert await run.result(10) == "seen"
+            assert await run.result(60) == "seen"
 
     ground.play(main)
 

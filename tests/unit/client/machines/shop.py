@@ -140,7 +140,7 @@ async def handled(app: Holdfast, sent: SentEvent, key: str, tenant: str | None =
 
 async def until(app: Holdfast, key: str, wanted: Callable[[CellInfo[Order]], bool]) -> CellInfo[Order]:
     """The order as soon as that holds of it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if await app.cell(order, key).record() is not None:
                 found = await app.cell(order, key).show()

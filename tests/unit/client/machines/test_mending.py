@@ -147,7 +147,7 @@ def test_an_event_for_an_ended_cell_is_a_dead_letter_and_is_redelivered_to_that_
             assert (letter.value["cents"], letter.event_id, letter.reason) == (8, "late", "its cell is completed")
             assert dead_letter_record(letter)["value"] == {"order_id": "o1", "cents": 8, "by": "fee"}
             await app.machines.redeliver(letter, by="ann")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while [each.id async for each in app.machines.dead_letters()] in ([], [letter.id]):
                     await app.changed(0.05)
             assert await acts(app) == [
@@ -182,7 +182,7 @@ def test_an_event_that_nobody_heard_is_redelivered_once_somebody_does() -> None:
             app.machine_kind.routes.clear()
             await app.machines.redeliver(letter.id)
             assert (await app.machines.dead_letters_page()).items == []
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while await app.cell(books, "o1").state() is None:
                     await app.changed(0.05)
 

@@ -227,7 +227,7 @@ def test_a_tail_gives_what_comes() -> None:
             early = asyncio.create_task(follow(None, 2))
             await asyncio.sleep(0)
             await handled(app, await app.emit(Placed("o1", 1, "later")), "o1")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert _kinds(await early) == [("event", "seen/Placed@1"), ("changed", "changed")]
                 late = asyncio.create_task(follow(None, 1))
                 await asyncio.sleep(0.05)
@@ -263,7 +263,7 @@ def test_a_cell_waits_for_an_approval_and_names_the_task() -> None:
     async def main() -> None:
         async with engine() as app:
             await app.emit(Placed("o1", 500, "charge"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not (tasks := [each async for each in app.tasks.list()]):
                     await app.changed(0.05)
             (cause,) = await causes(app)
@@ -289,7 +289,7 @@ def test_a_cell_says_what_it_waits_for(by: str, kind: str, words: str) -> None:
     async def main() -> None:
         async with engine() as app:
             await app.emit(Placed("o1", 500, by))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     found = await causes(app)
                     if found[0][0] == kind:

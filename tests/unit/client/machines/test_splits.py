@@ -48,7 +48,7 @@ async def engine(**options: Any) -> AsyncIterator[Holdfast]:
 
 async def settled(app: Holdfast) -> MachineInfo:
     """The machine as soon as all cells are in their lanes."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (found := await app.machines.show(order)).moving:
             await app.changed(0.05)
         return found
@@ -163,7 +163,7 @@ def test_whoever_reads_a_cell_that_is_between_two_lanes_is_told_so(monkeypatch: 
             for heir in heirs:
                 await app.run(heir).pause("look")
             await app.run(lane_id(order.name, app.cell(order, "o1").lane)).resume()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (await app.machines.show(order)).unmoved:
                     await app.changed(0.05)
             with pytest.raises(CellMoving, match="on its way"):
@@ -194,7 +194,7 @@ def test_what_comes_of_an_effect_reaches_the_cell_in_its_new_lane() -> None:
             await app.tasks.approve(task.id, by="ann")
             paid = await until(app, "o1", lambda cell: not cell.intents)
             assert paid.state == Order("paid", 500, 2)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (await app.machines.show(order)).forwarding:
                     await app.changed(0.05)
             items = (await app.cell(order, "o1").trace()).items
@@ -234,7 +234,7 @@ def test_dead_letters_are_redelivered_to_the_lane_that_has_the_cell() -> None:
             letters = [each async for each in app.machines.dead_letters() if each.schema != "seen/Paid@1"]
             await split(app, 4)
             await app.machines.redeliver(letters[0], by="ann")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     found = [each async for each in app.machines.dead_letters() if each.schema == letters[0].schema]
                     if found and found[0].id != letters[0].id:

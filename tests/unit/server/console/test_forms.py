@@ -130,7 +130,7 @@ class Desk:
 
     async def start(self, work: Any, id: str, *args: Any, actor: str = "ben", **kwargs: Any) -> RunHandle[Any]:
         run = await self.app.start(work.bind(*args, **kwargs), id=id, tenant="acme", actor=actor)
-        await run.settled(timeout=20)
+        await run.settled(timeout=60)
         return run
 
     def run(self, id: str) -> RunHandle[Any]:
@@ -152,22 +152,22 @@ def led_to(answer: httpx.Response) -> str:
 
 async def runs(desk: Desk) -> None:
     await desk.press("/start/pressed.waiting", id="r")
-    await desk.run("r").settled(timeout=20)
+    await desk.run("r").settled(timeout=60)
     await desk.press("/runs/r/pause")
     assert await desk.run("r").status() == "paused"
     await desk.press("/runs/r/resume")
-    assert (await desk.run("r").settled(timeout=20)).status == "waiting"
+    assert (await desk.run("r").settled(timeout=60)).status == "waiting"
     await desk.press("/runs/r/fork", sequence="2", id="forked")
     await desk.press("/runs/r/signal", name="go", value='"now"')
-    assert await desk.run("r").result(timeout=20) == "now"
+    assert await desk.run("r").result(timeout=60) == "now"
     await desk.press("/runs/forked/cancel")
-    assert (await desk.run("forked").settled(timeout=20)).status == "cancelled"
+    assert (await desk.run("forked").settled(timeout=60)).status == "cancelled"
     await desk.start(failing, "f")
     plan = await desk.press("/runs/f/retry", expect=200)
     assert "Nothing has happened yet" in plan.text
     assert await desk.run("f").status() == "failed"
     await desk.press("/runs/f/retry", confirmed="yes")
-    assert (await desk.run("f").settled(timeout=20)).status == "failed"
+    assert (await desk.run("f").settled(timeout=60)).status == "failed"
     assert (await desk.run("f").info()).generation == 1
     said = {act for act, why in await desk.acts() if why == WHY}
     assert {"pause", "resume", "fork", "signal", "cancel", "retry"} <= said
@@ -185,7 +185,7 @@ async def bulk(desk: Desk) -> None:
         assert [await desk.run(f"b{number}").status() for number in range(2)] == before, act
         await desk.press(f"/bulk/runs/{act}", expect=200, filter=chosen, confirmed="yes")
         for number in range(2):
-            assert (await desk.run(f"b{number}").settled(timeout=20)).status == standing, act
+            assert (await desk.run(f"b{number}").settled(timeout=60)).status == standing, act
     await desk.press("/bulk/runs/cancel", expect=200, filter=filter, confirmed="yes")
 
 
@@ -204,7 +204,7 @@ async def tasks(desk: Desk) -> None:
         task = await desk.task(f"t-{name}")
         await desk.press(f"/tasks/{task.id}/{name}", **({"result": '"it is there"'} if name == "happened" else {}))
         assert (await desk.app.tasks.get(task.id, tenant="acme")).answers[-1].verdict == verdict
-    assert await desk.run("t-happened").result(timeout=20) == "it is there"
+    assert await desk.run("t-happened").result(timeout=60) == "it is there"
     await desk.start(asking, "t-form")
     task = await desk.task("t-form")
     await desk.press(f"/tasks/{task.id}/assign", to="bob")
@@ -214,7 +214,7 @@ async def tasks(desk: Desk) -> None:
     assert (await desk.task("t-form")).delegated_to == "bob"
     await desk.press(f"/tasks/{task.id}/assign", to="ann")
     await desk.press(f"/tasks/{task.id}/complete", **{"answer/good": "yes", "answer/note": "fine", "sent": "yes"})
-    assert await desk.run("t-form").result(timeout=20) == "fine"
+    assert await desk.run("t-form").result(timeout=60) == "fine"
 
 
 async def two_people(desk: Desk) -> None:
@@ -230,7 +230,7 @@ async def two_people(desk: Desk) -> None:
     assert re.search(r"<dt>Expires</dt><dd><time .*in 1 d 23 h", text)
     await desk.press(f"/tasks/{task.id}/approve", expect=403, proposal=task.proposal)
     await desk.app.tasks.approve(task.id, by="bob", tenant="acme")
-    assert await desk.run("huge").result(timeout=20) == "20000 to bob"
+    assert await desk.run("huge").result(timeout=60) == "20000 to bob"
 
 
 async def present(desk: Desk) -> None:
@@ -251,7 +251,7 @@ async def present(desk: Desk) -> None:
     )
     assert (refused.status_code, len(LOOKED)) == (403, 1)
     await desk.press(f"/tasks/{task.id}/approve", proposal=task.proposal)
-    assert await desk.run("limit").result(timeout=20) == 500
+    assert await desk.run("limit").result(timeout=60) == 500
     await desk.press(f"/tasks/{task.id}/present", expect=409)
     for account, words in (("done", "It has happened already"), ("hangs", "Nothing was found out")):
         await desk.start(raising, f"limit-{account}", account)
@@ -265,7 +265,7 @@ async def receipts_and_audit(desk: Desk) -> None:
     await desk.start(paying, "paid", "bob", 5)
     receipt = (await desk.app.receipts.page(run="paid", tenant="acme")).items[0]
     led = await desk.press(f"/receipts/{receipt.id}/reverse")
-    assert (await desk.run(led_to(led)).settled(timeout=20)).status == "completed"
+    assert (await desk.run(led_to(led)).settled(timeout=60)).status == "completed"
     assert (await desk.app.receipts.get(receipt.id, tenant="acme")).reversed_by is not None
     assert "Nothing is broken" in (await desk.press("/audit/verify", expect=200)).text
 
@@ -278,13 +278,13 @@ def _definition(version: int) -> dict[str, Any]:
 async def definitions(desk: Desk) -> None:
     await desk.app.definitions.publish(_definition(1), tenant="acme")
     run = await desk.app.start("pressed.kept", id="moves", tenant="acme")
-    await run.settled(timeout=20)
+    await run.settled(timeout=60)
     await desk.app.definitions.publish(_definition(2), tenant="acme")
     plan = await desk.press("/definitions/pressed.kept/migrate", expect=200, version="2")
     assert "Move 1 run to version 2?" in plan.text
     await desk.press("/definitions/pressed.kept/migrate", version="2", confirmed="yes")
     await run.signal("unheard", None)  # settles behind the move: a run takes its messages in order
-    await run.settled(timeout=20)
+    await run.settled(timeout=60)
     again = await desk.press("/definitions/pressed.kept/migrate", expect=200, version="2")
     assert "Move 0 runs to version 2?" in again.text
 
@@ -303,7 +303,7 @@ async def templates(desk: Desk) -> None:
     changed = await show("offer", tenant="acme")
     assert (changed.version, changed.name, changed.route and changed.route.event) == (2, "Pay", "sold")
     await desk.press("/templates/offer/start", id="from-it", **{"answer/to": "bob", "answer/amount": "7"})
-    assert await desk.run("from-it").result(timeout=20) == "7 to bob"
+    assert await desk.run("from-it").result(timeout=60) == "7 to bob"
     await desk.press("/templates/offer/archive")
     assert (await show("offer", tenant="acme")).status == "archived"
     said = [act for act, why in await desk.acts() if why == WHY]
@@ -317,7 +317,7 @@ async def schedules(desk: Desk) -> None:
     made = await show("daily", tenant="acme")
     assert (made.workflow, made.overlap, made.cron) == ("pressed.paying", "allow", "0 6 * * *")
     led = await desk.press("/schedules/daily/run")
-    assert await desk.run(led_to(led)).result(timeout=20) == "1 to bob"
+    assert await desk.run(led_to(led)).result(timeout=60) == "1 to bob"
     await desk.press("/schedules/daily/pause")
     assert (await show("daily", tenant="acme")).status == "paused"
     await desk.press("/schedules/daily/resume")
@@ -378,7 +378,7 @@ async def machines(desk: Desk) -> None:
     assert "a tank cannot be emptied" in shown.text
     assert "2 held" in shown.text
     await desk.press("/cells/cli_tank/3/release", drop="yes")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await cell.show()).status == "parked":
             await desk.app.changed(0.05)
     assert (await cell.show()).state == Tank(7)

@@ -94,12 +94,12 @@ def test_the_list_never_disagrees_with_the_page_of_a_run() -> None:
             runs = [await app.start(waiting, id=name, tenant="acme") for name in ("a", "b", "c", "d")]
             runs.append(await app.start(failing, id="f", tenant="acme"))
             for run in runs:
-                await run.settled(timeout=20)
+                await run.settled(timeout=60)
             await app.run("a", tenant="acme").signal("go", "now")
             await app.run("b", tenant="acme").cancel("enough")
             await app.run("c", tenant="acme").pause("tea")
             for name in ("a", "b"):
-                await app.run(name, tenant="acme").settled(timeout=20)
+                await app.run(name, tenant="acme").settled(timeout=60)
             found = {}
             rows = re.findall(r"<tr data-row>.*?</tr>", await page(clients["bob"], "/runs"), re.DOTALL)
             for row in rows:
@@ -119,7 +119,7 @@ def test_the_numbers_of_the_list_are_those_of_runs_and_not_of_lanes() -> None:
 
     async def main() -> None:
         async with opened() as (app, clients):
-            await (await app.start(waiting, id="a", tenant="acme")).settled(timeout=20)
+            await (await app.start(waiting, id="a", tenant="acme")).settled(timeout=60)
             before = await page(clients["bob"], "/runs")
             sent = await app.emit(Poured(1, 1), tenant="acme")
             await app.cell(tank, 1, tenant="acme").state(after=sent.places[0])
@@ -206,7 +206,7 @@ def test_a_page_says_why_somebody_cannot_answer() -> None:
 
     async def main() -> None:
         async with opened() as (app, clients):
-            await (await app.start(asking, id="asks", tenant="acme")).settled(timeout=20)
+            await (await app.start(asking, id="asks", tenant="acme")).settled(timeout=60)
             (task,) = (await app.tasks.page(run="asks", tenant="acme")).items
             text = await page(clients["bob"], f"/tasks/{task.id}")
             assert "You cannot answer this." in text

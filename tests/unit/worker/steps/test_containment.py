@@ -149,10 +149,10 @@ def test_whatever_a_step_raises_fails_its_attempt(kind: str, way: str) -> None:
         options = WorkerOptions(retention_days=None)
         async with Holdfast(MemoryStore(), workflows=[run_it, careful], options=options) as app:
             run = await app.start(run_it, kind, way)
-            assert await run.result(10) == f"{way} 3"
+            assert await run.result(60) == f"{way} 3"
             assert app.worker is not None
             assert app.worker.running
-            assert (await (await app.start(careful, "exit")).result(10)) == "builtins:SystemExit"
+            assert (await (await app.start(careful, "exit")).result(60)) == "builtins:SystemExit"
 
     asyncio.run(main())
     assert TRIED == [1, 2, 3]
@@ -179,7 +179,7 @@ def test_a_contained_task_is_a_task_like_any_other() -> None:
 
     async def main() -> None:
         async with Holdfast(MemoryStore(), workflows=[hurry]) as app, Holdfast(MemoryStore(), workflows=[hurry]):
-            assert await (await app.start(hurry)).result(10) == "cancelled"
+            assert await (await app.start(hurry)).result(60) == "cancelled"
 
     asyncio.run(main())
 

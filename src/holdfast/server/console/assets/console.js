@@ -31,16 +31,20 @@
 
   // -- live parts: when something changes, this page is fetched again, and its live parts exchanged -------------------------
   let source = null, waiting = null, busy = false, again = false, isFirst = true;
-  const isEdited = (part) => part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select");
+  const isEdited = (part) => part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select,button");
+  const typedIn = (part) => all("input[name]:not([type=hidden]),textarea[name]", part).filter((each) => each.value !== each.defaultValue);
+  const same = (field, part) => all(`[name="${CSS.escape(field.name)}"]`, part).find((each) => each.form?.action === field.form?.action);
   const nameOf = (row) => $("[href]", row)?.getAttribute("href") ?? $("[id]", row)?.id;
   const focusOn = (row) => $("a[href], summary", row)?.focus({ preventScroll: true });
   const exchange = (part, fresh) => {
     if (!fresh || isEdited(part) || fresh.innerHTML === part.dataset.was) return;
     const open = new Set(all("details[open][id]", part).map((each) => each.id));
     const chosen = $("[data-row].at", part), at = chosen && nameOf(chosen), isFocused = chosen?.contains(document.activeElement);
+    const typed = typedIn(part);
     part.dataset.was = fresh.innerHTML;
     part.replaceChildren(...fresh.childNodes);
     for (const each of all("details[id]", part)) if (open.has(each.id)) each.open = true;
+    for (const each of typed) { const field = same(each, part); if (field) field.value = each.value; }
     const row = at && all("[data-row]", part).find((each) => nameOf(each) === at);
     row?.classList.add("at");
     if (row && isFocused) focusOn(row);
