@@ -16,17 +16,21 @@ from tests.simulation.world import Violation
 from tests.volume import volume
 
 SEEDS = volume([5, 13], range(1, 100))
+FURTHER = range(101, 113)
 
 
 def test_the_laws_of_machines_hold() -> None:
     """M1 to M10, and every seed comes to rest. What the laws are about happens."""
+    wanted = {"a worker died", "a handler killed its worker", "a handler raised", "a cell was released"}
+    wanted |= {"a dead letter was redelivered", "a lane was paused", "a manifest was applied", "acts done"}
+    wanted |= {"timers rung", "receipt w: ok", "receipt a: ok", "receipt a: ActionDenied", "receipt w: TimeoutError"}
     reached: Counter[str] = Counter()
     for seed in SEEDS:
         reached += simulate_machines(seed)
-    wanted = ("a worker died", "a handler killed its worker", "a handler raised", "a cell was released")
-    wanted += ("a dead letter was redelivered", "a lane was paused", "a manifest was applied", "acts done")
-    wanted += ("timers rung", "receipt w: ok", "receipt a: ok", "receipt a: ActionDenied", "receipt w: TimeoutError")
-    assert [what for what in wanted if not reached[what]] == []
+    for seed in FURTHER:  # a change of the engine leads seeds elsewhere
+        if wanted - set(reached):
+            reached += simulate_machines(seed)
+    assert wanted - set(reached) == set()
 
 
 def test_a_seed_gives_the_same_simulation() -> None:
