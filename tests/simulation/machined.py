@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import contextvars
 import random
-import sys
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from typing import Any, Final
@@ -33,6 +32,7 @@ from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
+from tests.seeds import play_seeds
 from tests.simulation import books, broken
 from tests.simulation.books import FIRST, MACHINE, VERSIONS, Told
 from tests.simulation.check_machines import Deed, World, check_laws
@@ -401,14 +401,5 @@ def simulate_machines(seed: int) -> Counter[str]:
     return simulation.reached + simulation.world.reached
 
 
-def main() -> None:
-    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    total: Counter[str] = Counter()
-    for number in range(seed, seed + count):
-        total += simulate_machines(number)
-    for what, times in sorted(total.items()):
-        print(f"{times:8d}  {what}")
-
-
 if __name__ == "__main__":
-    main()
+    play_seeds(simulate_machines)

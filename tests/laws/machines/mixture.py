@@ -12,7 +12,6 @@ import contextlib
 import contextvars
 import logging
 import random
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Final
@@ -37,6 +36,7 @@ from tests.laws.machines import bank
 from tests.laws.machines.bank import SECOND, Event, account, events
 from tests.laws.machines.mixture_laws import MixtureViolation, check_held, check_history
 from tests.laws.machines.test_lanes import Fragile
+from tests.seeds import play_seeds
 from tests.simulation.faults import Recorder
 from tests.unit.worker.ground import OPTIONS, Line
 
@@ -413,13 +413,8 @@ def play(seed: int) -> Counter[str]:
 
 
 def main() -> None:
-    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
     logging.getLogger("holdfast").setLevel(logging.ERROR)
-    total: Counter[str] = Counter()
-    for number in range(seed, seed + count):
-        total += play(number)
-    for what, times in sorted(total.items()):
-        print(f"{times:8d}  {what}")
+    play_seeds(play)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Statements run on the event loop's own thread, because they only touch memory: in WAL mode nothing is written to disk
 before COMMIT. COMMIT waits for the disk and runs in a separate thread, so the loop is not blocked. Statements would be
 far slower there: each would have to get the interpreter's lock back from a busy loop. The usual turns of a busy engine
-are two statements for a whole batch, so they run there, too: see ``usual_turns``.
+are two statements for a whole batch, and its usual deliveries three, so they run there, too: see ``usual_turns`` and
+``usual_deliveries``.
 """
 
 from __future__ import annotations
