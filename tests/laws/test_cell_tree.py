@@ -105,14 +105,15 @@ def test_the_nodes_of_a_root_are_all_kept_and_no_more_were_made(history: list[di
 
 @lawful
 @given(batches)
-def test_what_is_missing_is_all_that_a_change_reads(history: list[dict[bytes, bytes | None]]) -> None:
-    """Reading what ``missing`` names until it names nothing is enough for ``apply``."""
+def test_what_is_touched_is_all_that_a_change_reads(history: list[dict[bytes, bytes | None]]) -> None:
+    """A tree that is changed with what was read level by level is the one that ``apply`` makes, which needs no more."""
     kept, root = Kept(), tree.EMPTY
     for changes in history:
-        here = dict[bytes, bytes]()
-        while wanted := tree.missing(root, changes, here):
-            here |= {name: kept[name] for name in wanted}
-        applied = tree.apply(root, changes, here.__getitem__)
+        touched = tree.Touched(root, changes)
+        while touched.wanted:
+            touched.add({name: kept[name] for name in touched.wanted})
+        applied = touched.apply()
+        assert applied == tree.apply(root, changes, touched.nodes.__getitem__)
         kept.update(applied.nodes)
         root = applied.root
 

@@ -8,7 +8,8 @@ put in and taken out before; so a root can be compared, recorded and proved.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -41,13 +42,13 @@ __all__ = [
     "Child",
     "EntryDifference",
     "Load",
+    "Touched",
     "apply",
     "children",
     "diff",
     "entries",
     "get",
     "key_hash",
-    "missing",
     "reachable",
     "restrict",
     "size",
@@ -171,12 +172,8 @@ def apply(root: bytes, changes: Mapping[bytes, bytes | None], load: Load) -> App
 
     Only nodes on the paths of the changes are read, each once, and their siblings where a branch becomes a leaf.
     """
-    for path in changes:
-        if len(path) != PATH_BYTES:
-            raise ValueError(f"a path has {PATH_BYTES} bytes, and this one {len(path)}: give key_hash(key)")
-    writer = _Writer(load)
-    made = writer.changed(root, sorted(changes.items()), 0)
-    return writer.finish(made)
+    writer = _Writer(partial(read_node, load=load))
+    return writer.finish(writer.changed(root, _sorted(changes), 0))
 
 
 def restrict(root: bytes, prefix: int, bits: int, load: Load) -> Applied:
@@ -187,42 +184,57 @@ def restrict(root: bytes, prefix: int, bits: int, load: Load) -> Applied:
     """
     if not 0 <= bits <= 8 * PATH_BYTES or not 0 <= prefix < 1 << bits:
         raise ValueError(f"{prefix} is no prefix of {bits} bits of a path of {8 * PATH_BYTES}")
-    writer = _Writer(load)
+    writer = _Writer(partial(read_node, load=load))
     return writer.finish(writer.part(root, prefix, bits, 0))
-
-
-def missing(root: bytes, changes: Mapping[bytes, bytes | None], nodes: Mapping[bytes, bytes]) -> set[bytes]:
-    """The nodes that ``apply`` will ask for and that are not among these, as far as these show.
-
-    For those who read nodes many at once: read what is missing until nothing is, which takes one round for each level.
-    """
-    found: set[bytes] = set()
-    _miss(root, sorted(changes.items()), 0, nodes, found)
-    return found
 
 
 _Change = tuple[bytes, bytes | None]
 
 
-def _miss(name: bytes, changes: list[_Change], depth: int, nodes: Mapping[bytes, bytes], found: set[bytes]) -> None:
-    if name == EMPTY:
-        return
-    if name not in nodes:
-        found.add(name)
-        return
-    node = read_node(name, nodes.__getitem__)
-    if isinstance(node, dict):
-        return
-    if size_of(node) - sum(entry is None for _, entry in changes) <= LEAF_ENTRIES:  # it may become a leaf
-        found.update(child.name for child in node if child is not None and child.name not in nodes)
-    for nibble, group in _groups(changes, depth):
-        child = node[nibble]
-        if child is None:
-            continue
-        if child.size > LEAF_ENTRIES:
-            _miss(child.name, group, depth + 1, nodes, found)
-        elif child.name not in nodes:  # a leaf: nothing is below it
-            found.add(child.name)
+class Touched:
+    """The nodes that ``apply`` reads for these changes, for those who read many at once: ``wanted`` are the names of
+    one level; once they are added, of the next; and in the end there are none."""
+
+    def __init__(self, root: bytes, changes: Mapping[bytes, bytes | None]) -> None:
+        self.nodes: dict[bytes, bytes] = {}
+        self.wanted: set[bytes] = set() if root == EMPTY else {root}
+        self._root = root
+        self._changes = _sorted(changes)
+        self._level = [(root, self._changes, 0)] if self.wanted else []
+        self._read: dict[bytes, Leaf | Branch] = {EMPTY: {}}
+
+    def add(self, nodes: Mapping[bytes, bytes]) -> None:
+        """Add the nodes that were wanted. Raises StoreCorrupt where one has other bytes than its name says."""
+        self.nodes.update(nodes)
+        self._read.update((name, read_node(name, nodes.__getitem__)) for name in self.wanted)
+        level, self._level, self.wanted = self._level, [], set()
+        for name, changes, depth in level:
+            node = self._read[name]
+            if isinstance(node, list):
+                self._descend(node, changes, depth)
+
+    def _descend(self, node: Branch, changes: list[_Change], depth: int) -> None:
+        if size_of(node) - sum(entry is None for _, entry in changes) <= LEAF_ENTRIES:  # it may become a leaf
+            self.wanted.update(child.name for child in node if child is not None)
+        for nibble, group in _groups(changes, depth):
+            child = node[nibble]
+            if child is None:
+                continue
+            self.wanted.add(child.name)
+            if child.size > LEAF_ENTRIES:  # a leaf has nothing below it
+                self._level.append((child.name, group, depth + 1))
+
+    def apply(self) -> Applied:
+        """The tree with these changes, as ``apply`` makes it."""
+        writer = _Writer(self._read.__getitem__)
+        return writer.finish(writer.changed(self._root, self._changes, 0))
+
+
+def _sorted(changes: Mapping[bytes, bytes | None]) -> list[_Change]:
+    for path in changes:
+        if len(path) != PATH_BYTES:
+            raise ValueError(f"a path has {PATH_BYTES} bytes, and this one {len(path)}: give key_hash(key)")
+    return sorted(changes.items())
 
 
 def _groups(changes: list[_Change], depth: int) -> Iterator[tuple[int, list[_Change]]]:
@@ -234,8 +246,8 @@ class _Writer:
     """One change under way. A part of the new tree is a child that is written, or the entries of a leaf: it is written
     when its place is known, since a leaf may become a part of the one above it."""
 
-    def __init__(self, load: Load) -> None:
-        self._load = load
+    def __init__(self, read: Callable[[bytes], Leaf | Branch]) -> None:
+        self._read_node = read
         self._read: set[bytes] = set()
         self._new: dict[bytes, bytes] = {}
 
@@ -248,10 +260,11 @@ class _Writer:
         node = self._node(name)
         if isinstance(node, dict):
             return self._grown(_merged(node, changes), depth)
+        new = node.copy()
         for nibble, group in _groups(changes, depth):
             child = node[nibble] or _NO_CHILD
-            node[nibble] = self._kept(self.changed(child.name, group, depth + 1))
-        return self._joined(node)
+            new[nibble] = self._kept(self.changed(child.name, group, depth + 1))
+        return self._joined(new)
 
     def part(self, name: bytes, prefix: int, bits: int, depth: int) -> Child | Leaf:
         """The part of ``name`` whose paths begin with the prefix."""
@@ -262,12 +275,13 @@ class _Writer:
         left = bits - 4 * depth  # the bits that this nibble and those after it must match
         first = (prefix >> (left - 4) if left >= 4 else prefix << (4 - left)) & 15
         last = first + (1 << max(0, 4 - left)) - 1
+        new = node.copy()
         for nibble, child in enumerate(node):
             if not first <= nibble <= last:
-                node[nibble] = None
+                new[nibble] = None
             elif left > 4 and child is not None:
-                node[nibble] = self._kept(self.part(child.name, prefix, bits, depth + 1))
-        return self._joined(node)
+                new[nibble] = self._kept(self.part(child.name, prefix, bits, depth + 1))
+        return self._joined(new)
 
     def _grown(self, leaf: Leaf, depth: int) -> Child | Leaf:
         """A leaf, or the branch that takes its place when it is too large."""
@@ -298,7 +312,7 @@ class _Writer:
 
     def _node(self, name: bytes) -> Leaf | Branch:
         self._read.add(name)
-        return read_node(name, self._load)
+        return self._read_node(name)
 
     def _kept(self, made: Child | Leaf) -> Child | None:
         if isinstance(made, dict):
@@ -313,11 +327,11 @@ class _Writer:
 
 
 def _merged(leaf: Leaf, changes: list[_Change]) -> Leaf:
-    is_new = False
+    new, is_larger = leaf.copy(), False
     for path, entry in changes:
         if entry is None:
-            leaf.pop(path, None)
+            new.pop(path, None)
         else:
-            is_new = is_new or path not in leaf
-            leaf[path] = entry
-    return dict(sorted(leaf.items())) if is_new else leaf
+            is_larger = is_larger or path not in leaf
+            new[path] = entry
+    return dict(sorted(new.items())) if is_larger else new

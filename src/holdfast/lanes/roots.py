@@ -29,7 +29,9 @@ from holdfast.store import protocol as p
 KEPT_ROOTS: Final = 8
 """Of so many roots of a lane the nodes are kept. The audit has all of them, by their hashes."""
 
-_PAGE: Final = 500
+AT_ONCE: Final = 500
+"""So many nodes are read, or swept away, in one go."""
+
 _ALL: Final = 1 << 31
 
 
@@ -44,8 +46,7 @@ async def make_root(store: p.Store, clock: Clock, lane: p.Key) -> p.RootRow | No
         return last
     grown = await asyncio.to_thread(growth, found.cells, found.deleted)
     base = tree.EMPTY if last is None else last.root
-    nodes = await path_nodes(store, lane, base, grown.changes)
-    applied = await asyncio.to_thread(tree.apply, base, grown.changes, nodes.__getitem__)
+    applied = await asyncio.to_thread((await touched(store, lane, base, grown.changes)).apply)
     row = p.RootRow(*lane, found.version, found.head, applied.root, applied.size, clock.now())
     change = p.PutRoot(row, 0 if last is None else last.version, {**applied.nodes, **grown.records})
     (answer,) = await store.commit([p.Operate(_noted(row, await _stretch(store, clock, lane)), (change,))])
@@ -71,22 +72,20 @@ async def _stretch(store: p.Store, clock: Clock, lane: p.Key) -> dict[str, str]:
     return details
 
 
-async def path_nodes(
-    store: p.Store, lane: p.Key, root: bytes, changes: Mapping[bytes, bytes | None]
-) -> dict[bytes, bytes]:
+async def touched(store: p.Store, lane: p.Key, root: bytes, changes: Mapping[bytes, bytes | None]) -> tree.Touched:
     """The nodes that the changes touch, read level by level."""
-    nodes: dict[bytes, bytes] = {}
-    while names := await asyncio.to_thread(tree.missing, root, changes, nodes):
-        nodes.update(await read_nodes(store, lane, names))
-    return nodes
+    found = tree.Touched(root, changes)
+    while found.wanted:
+        await asyncio.to_thread(found.add, await read_nodes(store, lane, found.wanted))
+    return found
 
 
 async def read_nodes(store: p.Store, lane: p.Key, names: Iterable[bytes]) -> dict[bytes, bytes]:
     """These nodes or records. Raises StoreCorrupt where one is not there."""
     nodes: dict[bytes, bytes] = {}
-    wanted = list(names)
-    for at in range(0, len(wanted), _PAGE):
-        nodes.update(await store.cell_nodes(lane, wanted[at : at + _PAGE]))
+    wanted = sorted(names)
+    for at in range(0, len(wanted), AT_ONCE):
+        nodes.update(await store.cell_nodes(lane, wanted[at : at + AT_ONCE]))
     if len(nodes) < len(set(wanted)):
         lost = next(name for name in wanted if name not in nodes)
         raise StoreCorrupt(
@@ -101,8 +100,8 @@ async def read_cells(store: p.Store, lane: p.Key, root: bytes) -> dict[bytes, by
     found: dict[bytes, bytes] = {}
     waiting = [root]
     while waiting:
-        names = [name for name in waiting[:_PAGE] if name != tree.EMPTY]
-        del waiting[:_PAGE]
+        names = [name for name in waiting[:AT_ONCE] if name != tree.EMPTY]
+        del waiting[:AT_ONCE]
         nodes = await read_nodes(store, lane, names)
         for name in names:
             node = read_node(name, nodes.__getitem__)
@@ -138,15 +137,22 @@ def _noted(row: p.RootRow, stretch: Mapping[str, str]) -> p.Note:
 
 async def collect_garbage(store: p.Store, lane: p.Key, keep: int = KEPT_ROOTS) -> int:
     """Forget all roots of a lane but the last ones, and whatever none of these reaches; gives how many nodes and
-    records went. Nothing is done where a root is made meanwhile."""
+    records went. Where a root is made meanwhile, it may need what was garbage: the rest is left to the next time."""
     roots = await store.roots(lane, _ALL)
     kept, dropped = roots[:keep], roots[keep:]
     if not dropped:
         return 0
     reached = await _reached(store, lane, [row.root for row in kept])
     garbage = [name for name in await _names(store, lane) if name not in reached]
-    swept = await store.sweep(lane, kept[0].version, [row.version for row in dropped], garbage)
-    return len(garbage) if swept else 0
+    last, gone = kept[0].version, 0
+    if not await store.sweep(lane, last, [row.version for row in dropped], ()):
+        return 0
+    for at in range(0, len(garbage), AT_ONCE):  # a little at a time: turns wait for none of it
+        some = garbage[at : at + AT_ONCE]
+        if not await store.sweep(lane, last, (), some):
+            break
+        gone += len(some)
+    return gone
 
 
 async def _reached(store: p.Store, lane: p.Key, roots: Sequence[bytes]) -> set[bytes]:
@@ -154,8 +160,8 @@ async def _reached(store: p.Store, lane: p.Key, roots: Sequence[bytes]) -> set[b
     reached = {tree.EMPTY}
     waiting = list(dict.fromkeys(roots))
     while waiting:
-        names = [name for name in waiting[-_PAGE:] if name not in reached]
-        del waiting[-_PAGE:]
+        names = [name for name in waiting[-AT_ONCE:] if name not in reached]
+        del waiting[-AT_ONCE:]
         reached.update(names)
         nodes = await read_nodes(store, lane, names)
         children, records = await asyncio.to_thread(_named, list(nodes.values()))
@@ -178,6 +184,6 @@ def _named(nodes: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 async def _names(store: p.Store, lane: p.Key) -> list[bytes]:
     names: list[bytes] = []
-    while page := await store.cell_node_names(lane, 10 * _PAGE, names[-1] if names else b""):
+    while page := await store.cell_node_names(lane, 10 * AT_ONCE, names[-1] if names else b""):
         names += page
     return names

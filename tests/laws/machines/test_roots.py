@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from holdfast.cells import tree
 from holdfast.cells.cell import CellRecord, decode_entry, encode_cell
 from holdfast.cells.growth import growth
+from holdfast.journal.cbor import canonical
 from holdfast.journal.promise import PromiseId
-from holdfast.lanes.roots import collect_garbage, make_root
+from holdfast.lanes import roots
+from holdfast.lanes.roots import collect_garbage, make_root, read_cells
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes.checked_lane import check_lane
 from holdfast.runs.journals import check_chain
 from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
-from holdfast.testing.virtual import run_virtually
+from holdfast.store.memory.store import MemoryStore
+from holdfast.testing.stores.machines.cell_roots import written
+from holdfast.testing.stores.samples import NOW, key
+from holdfast.testing.virtual import VirtualClock, run_virtually
 from tests.laws.machines.bank import Account, Event, account, events
 from tests.laws.machines.test_lanes import TENANT, Life
 from tests.volume import volume
@@ -121,3 +127,44 @@ def test_garbage_is_what_no_kept_root_needs(seed: int) -> None:
                 assert names - {tree.EMPTY} == needed - {tree.EMPTY}
 
     run_virtually(check())
+
+
+def test_a_root_that_is_made_while_garbage_is_collected_keeps_all_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Garbage is swept a little at a time. A root between two such times may need what was garbage before it."""
+    monkeypatch.setattr(roots, "AT_ONCE", 3)
+
+    async def check() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = MemoryStore(clock.now)
+        await store.open()
+        before, after = (_cells(stage) for stage in ("before", "after"))
+        for cells in (before, after):
+            await written(store, cells)
+            await make_root(store, clock, key())
+        sweep, times = store.sweep, 0
+
+        async def swept(lane: p.Key, last: int, versions: Sequence[int], names: Sequence[bytes]) -> bool:
+            nonlocal times
+            times += 1
+            if times == 3:  # after the root itself, and the first nodes of it
+                await written(store, before)
+                await make_root(store, clock, key())
+            return await sweep(lane, last, versions, names)
+
+        store.sweep = swept  # type: ignore[method-assign]
+        assert await collect_garbage(store, key(), keep=1) == 3
+        newest, old = await store.roots(key(), 10)
+        assert await read_cells(store, key(), newest.root) == before
+        assert await read_cells(store, key(), old.root) == after
+        assert await collect_garbage(store, key(), keep=1) > 0
+        assert await read_cells(store, key(), newest.root) == before
+
+    run_virtually(check())
+
+
+def _cells(stage: str) -> dict[bytes, bytes]:
+    keys = [canonical(f"order-{number}") for number in range(100)]
+    states = canonical({"stage": stage})
+    return {each: encode_cell(CellRecord(key=each, state=states, status="waiting", last_active=NOW)) for each in keys}

@@ -18,7 +18,7 @@ from holdfast.cells.cell import decode_entry
 from holdfast.cells.proofs import check_proof, prove
 from holdfast.cells.tree import key_hash
 from holdfast.errors import InvalidRequest, StoreCorrupt
-from holdfast.lanes.roots import make_root, path_nodes, read_nodes
+from holdfast.lanes.roots import make_root, read_nodes, touched
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def prove_cell(app: Holdfast, machine: str, lane: p.Key, key: bytes) -> Ce
     keychain = Keychain(store, clock)
     await keychain.signer()  # raises KeyLocked before anything is written
     row = await _root(app, lane)
-    nodes = await path_nodes(store, lane, row.root, {key_hash(key): b""})
+    nodes = (await touched(store, lane, row.root, {key_hash(key): b""})).nodes
     proof = prove(row.root, key, nodes.__getitem__)
     found = check_proof(proof, row.root, key)
     record = None

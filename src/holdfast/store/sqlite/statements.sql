@@ -607,8 +607,10 @@ SELECT version FROM cell_roots WHERE tenant = ? AND lane = ? ORDER BY version DE
 -- name: put_root
 INSERT INTO cell_roots (tenant, lane, version, head, root, cells, at) VALUES (?, ?, ?, ?, ?, ?, ?);
 
--- name: put_node
-INSERT INTO cell_nodes (tenant, lane, name, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+-- name: put_nodes
+INSERT INTO cell_nodes (tenant, lane, name, data)
+SELECT column1, column2, column3, column4 FROM (VALUES /* given */) WHERE column1 IS NOT NULL
+ON CONFLICT DO NOTHING;
 
 -- name: forget_deleted_cells
 DELETE FROM deleted_cells WHERE tenant = ? AND lane = ? AND version < ?;

@@ -26,6 +26,7 @@ from holdfast.store import protocol as p
 from holdfast.store import sql_rows
 from holdfast.store.sqlite import admission as admitting
 from holdfast.store.sqlite import handovers, presence
+from holdfast.store.sqlite.cell_roots import NewNodes
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated, uninterrupted
 from holdfast.store.sqlite.identity import FileIdentity
@@ -175,20 +176,19 @@ class SqliteStore(SqliteQueries):
         turns, deliveries = usual_turns(batch), self._deliveries.usual(batch)
         if turns or deliveries:
             with suppress(Unusual):
-                return await self._commit_usual(batch, turns, deliveries)
-        async with self._transaction() as connection:
-            cursor = connection.cursor()
-            return [apply(cursor, change) for change in batch]
+                return await self._make(batch, turns, deliveries)
+        return await self._make(batch, {}, {})
 
-    async def _commit_usual(
+    async def _make(
         self, batch: Sequence[p.Change], turns: Mapping[int, p.Advance], deliveries: Mapping[int, p.Deliver]
     ) -> list[p.Answer]:
-        """Commit a batch of which many changes are usual. Raises Unusual where one of those is not, after all."""
+        """Commit a batch of which these are usual. Raises Unusual where one of those is not, after all."""
         advancing = UsualTurns(turns.values()) if turns else None
         delivering = UsualDeliveries(deliveries.values()) if deliveries else None
+        nodes = NewNodes()
 
         def finish(connection: sqlite3.Connection) -> None:
-            for each in (advancing, delivering):
+            for each in (advancing, delivering, nodes):
                 if each is not None:
                     each.write(connection)
 
@@ -199,6 +199,7 @@ class SqliteStore(SqliteQueries):
                 for at, change in enumerate(batch):
                     if at not in answers and at not in deliveries:
                         answers[at] = apply(cursor, change)
+                        nodes.add(change, answers[at])
         except Unusual:
             if delivering is not None:
                 self._deliveries.remember(delivering.strangers)

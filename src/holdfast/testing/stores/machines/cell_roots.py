@@ -110,6 +110,19 @@ class RootTopic(Topic):
         assert [each.version for each in await store.roots(key(), 5)] == [later.version, run.version]
 
     @on_fresh_store
+    async def test_many_nodes_are_kept_whatever_comes_with_their_root(self, store: p.Store) -> None:
+        """Stores write many nodes at once, and many turns. Nodes that are there already are left as they are."""
+        first = await written(store, {b"a": b"1"})
+        nodes = {b"%04d" % number: b"%d" % number for number in range(1200)}
+        turns = [turn(await leased(store, f"run-{number}")) for number in range(9)]
+        answers = await store.commit([*turns, root(first, nodes=nodes)])
+        assert [type(answer) for answer in answers] == [p.Advanced] * 9 + [p.OperatedOn]
+        later = await written(store, {b"a": b"2"})
+        again = {b"0007": b"7", b"new": b"n"}
+        assert await commit(store, root(later, after=first.version, nodes=again)) == p.OperatedOn()
+        assert await store.cell_nodes(key(), [*nodes, b"new", b"none"]) == nodes | again
+
+    @on_fresh_store
     async def test_marks_of_deleted_cells_end_with_the_root_that_has_seen_them(self, store: p.Store) -> None:
         """Those of later turns stay."""
         await written(store, {b"a": b"1", b"b": b"2"})
