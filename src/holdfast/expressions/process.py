@@ -1,4 +1,4 @@
-"""Evaluates expressions in another process, which is ended where they take too long.
+"""Evaluates expressions in another process, which ends where they take too long.
 
 The engines hold Python's interpreter lock while they evaluate, and cannot be interrupted: in a thread they would stop
 the whole process. The other process is started when it is first needed, is introduced to what it must know, and ends
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -25,7 +26,7 @@ _LENGTH: Final = 8
 
 
 class CutOff(Exception):
-    """The process took too long, and was ended. ``doing`` is the last thing that it said it had begun."""
+    """The process took too long, and has ended. ``doing`` is the last thing that it said it had begun."""
 
     def __init__(self, doing: str) -> None:
         super().__init__(doing)
@@ -110,6 +111,8 @@ def _answer(process: subprocess.Popen[bytes], deadline: float) -> Any:
             if not ready:
                 raise CutOff(doing)
             data = os.read(process.stdout.fileno(), 65_536)
+            if not data and process.wait() == -signal.SIGPROF:
+                raise CutOff(doing)
             if not data:
                 raise OSError("the process that evaluates expressions has ended")
             unread += data
@@ -128,6 +131,17 @@ def questions(stream: BinaryIO) -> Iterator[Any]:
     """The introduction, then each question, until the input ends."""
     while len(head := stream.read(_LENGTH)) == _LENGTH:
         yield cbor2.loads(stream.read(int.from_bytes(head)))
+
+
+def limited(asked: Iterator[Any], seconds: float) -> Iterator[Any]:
+    """The questions; this process ends where one takes it more seconds of its own processor time.
+
+    The system sees to it: no other process has to be awake for it, and how busy the machine is does not count.
+    """
+    for question in asked:
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF, which nobody handles, ends the process
+        yield question
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def reply(kind: str, content: Any) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from holdfast import ActionDenied, Cost, action, workflow
 from holdfast.audit import records as r
-from holdfast.gate.policy.process import CUT_OFF_SECONDS
-from tests.unit.gate.policy.policies import patient
 from tests.unit.worker.ground import FREE, Ground, asked, asking, notes, policy_of, receipts, rested
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, paid, pay, paying, stepping
 
@@ -241,10 +239,9 @@ def test_a_rule_that_takes_its_time_stops_no_other_run(ground: Ground) -> None:
 
     async def main(ground: Ground) -> None:
         loops = "action.fields.numbers.map(a, action.fields.numbers).size() > 0"
-        policy = patient(policy_of({"when": loops}))
+        policy = policy_of({"when": loops})
         async with ground.engine(slowly, policy=policy) as app:
             assert await (await app.start(slowly, 30, id="quick")).result(60) == "done"
-            policy._process._cut_off_seconds = CUT_OFF_SECONDS
             run = await app.start(slowly, 9_000, id="slow")
             gaps, last, ended = [], time.thread_time(), asyncio.ensure_future(run.result(60))
             while not ended.done():

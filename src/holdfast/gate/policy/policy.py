@@ -175,7 +175,7 @@ class Policy:
     def decide(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
         """Judge an action at ``now``, in microseconds since 1970. It never raises: after an error the action is denied.
 
-        Where it may be slow it waits for another process, at most a quarter of a second.
+        Where it may be slow it waits for another process, at most a quarter of a second of its processor time.
         """
         try:
             if self._listed is not None and not self._listed.allows(proposal):

@@ -1,4 +1,4 @@
-"""Evaluates the rules of one policy in another process, which is ended where they take too long."""
+"""Evaluates the rules of one policy in another process, which ends where they take too long."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import sys
 import time
 from typing import Final
 
-from holdfast.expressions.process import CutOff, EvaluationProcess, questions, reply
+from holdfast.expressions.process import CutOff, EvaluationProcess, limited, questions, reply
 
-__all__ = ["CUT_OFF_SECONDS", "CutOff", "PolicyProcess"]
+__all__ = ["CutOff", "PolicyProcess"]
 
 CUT_OFF_SECONDS: Final = 0.25
+"""So much processor time one decision has: a busy machine must not make a policy slow."""
+PATIENCE_SECONDS: Final = 10.0
+"""So long an answer is waited for by the clock."""
 
 
 class PolicyProcess(EvaluationProcess):
     """A process that knows one policy. ``CutOff.doing`` is the last rule that it began."""
 
-    def __init__(self, text: bytes, source: str, cut_off_seconds: float = CUT_OFF_SECONDS) -> None:
-        super().__init__(__name__, [text, source], cut_off_seconds)
+    def __init__(self, text: bytes, source: str) -> None:
+        super().__init__(__name__, [text, source], PATIENCE_SECONDS)
 
 
 def main() -> None:
@@ -26,10 +29,9 @@ def main() -> None:
 
     asked = questions(sys.stdin.buffer)
     text, source = next(asked)
-    # Only the time that this process has used counts: a busy machine must not make a policy slow.
     policy = parse(text, source, clock=time.process_time_ns)
     reply("done", None)
-    for question in asked:
+    for question in limited(asked, CUT_OFF_SECONDS):
         reply("done", policy.answer(question, lambda rule: reply("begun", rule)))
 
 

@@ -79,13 +79,6 @@ def policy_of(*rules: tuple[str, str], clock: Callable[[], int] | None = None) -
     return parse(text, "policy.yaml") if clock is None else parse(text, "policy.yaml", clock=clock)
 
 
-def patient(policy: Policy) -> Policy:
-    """The policy, whose process is ended after a minute instead of a quarter of a second: a busy machine changes no
-    test of what the process says."""
-    policy._process._cut_off_seconds = 60.0
-    return policy
-
-
 class Clock:
     """A clock that moves only by the next of these steps, each time it is read."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import threading
 import time
 from typing import Any
 
@@ -11,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.gate.policy.policy import Policy, parse
-from holdfast.gate.policy.process import CutOff, PolicyProcess
+from holdfast.gate.policy.process import CUT_OFF_SECONDS, CutOff, PolicyProcess
 from holdfast.gate.policy.weight import QUICK, weigh
-from tests.unit.gate.policy.policies import NOON, PROPOSAL, RUN, patient, policy_of, proposal
+from tests.unit.gate.policy.policies import NOON, PROPOSAL, RUN, policy_of, proposal
 
 BOUND_SECONDS = 0.05
 MANY = list(range(9_000))
@@ -55,7 +57,7 @@ def test_a_rule_that_takes_too_long_is_cut_off_and_denies(when: str, fields: dic
 )
 def test_a_rule_that_loops_too_often_is_refused_and_denies(when: str) -> None:
     """The limit is 9,999 loops in one evaluation; the ruling names the rule, and later rules are not evaluated."""
-    policy = patient(policy_of((when, "allow"), ("true", "allow")))
+    policy = policy_of((when, "allow"), ("true", "allow"))
     ruling = policy.decide(proposal(fields={"x": MANY}), RUN, NOON)
     assert (ruling.effect, ruling.rule) == ("deny", "r0")
     assert ruling.reason == "rule 'r0' cannot be evaluated: it loops too often for one evaluation"
@@ -83,7 +85,7 @@ def test_each_rule_has_a_step_even_if_one_is_cut_off() -> None:
 )
 def test_a_rule_that_is_quick_after_all_decides(when: str, effect: str) -> None:
     """A guard in front of a loop counts: the cost without the guard does not matter."""
-    ruling = patient(policy_of((when, "allow"))).decide(proposal(fields={"x": MANY}), RUN, NOON)
+    ruling = policy_of((when, "allow")).decide(proposal(fields={"x": MANY}), RUN, NOON)
     assert ruling.effect == effect
     assert "too long" not in ruling.reason
 
@@ -99,7 +101,7 @@ EVERY = [
 ]  # fmt: skip
 TERMS = st.sampled_from(EVERY)
 POLICIES = [  # few, as each starts a process
-    patient(policy_of(*[(f"({term}) == {wanted}", "deny") for term in EVERY[first:]]))
+    policy_of(*[(f"({term}) == {wanted}", "deny") for term in EVERY[first:]])
     for first, wanted in ((0, "false"), (5, "true"), (11, "false"))
 ]
 VALUES = st.fixed_dictionaries(
@@ -154,7 +156,7 @@ def test_the_weight_of_a_value_is_counted_only_up_to_the_limit() -> None:
 
 def test_a_process_that_is_gone_is_replaced() -> None:
     """The next question starts another."""
-    policy = patient(policy_of((SLOW, "allow")))
+    policy = policy_of((SLOW, "allow"))
     offered = proposal(fields={"x": list(range(30))})
     assert policy.decide(offered, RUN, NOON).effect == "allow"
     process = policy._process._process
@@ -165,6 +167,25 @@ def test_a_process_that_is_gone_is_replaced() -> None:
     assert policy._process._process is not process
     policy._process.end()
     policy._process.end()
+
+
+def test_a_busy_machine_makes_no_policy_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only processor time of the process counts: it may stand still for longer than the cut-off. Not for ever."""
+    policy = policy_of((SLOW, "allow"))
+    offered = proposal(fields={"x": list(range(30))})
+    assert policy.decide(offered, RUN, NOON).effect == "allow"
+    process = policy._process._process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    goes_on = threading.Timer(4 * CUT_OFF_SECONDS, process.send_signal, [signal.SIGCONT])
+    goes_on.start()
+    assert policy.decide(offered, RUN, NOON).effect == "allow"
+    goes_on.join()
+    assert policy._process._process is process
+    monkeypatch.setattr(policy._process, "_cut_off_seconds", 0.1)
+    process.send_signal(signal.SIGSTOP)
+    assert "the policy took too long" in policy.decide(offered, RUN, NOON).reason
+    assert process.poll() is not None
 
 
 def test_without_a_process_it_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +207,6 @@ def _process_of_a_dropped_policy() -> subprocess.Popen[bytes]:
     question = [None, ["", "", "", "", {"x": MANY}, b"", True, "low", ""], ["", "", ""], 0]
     with pytest.raises(CutOff, match=r"^a$"):
         process.ask(question)
-    process._cut_off_seconds = 60.0
     question[1][4] = {"x": [1]}  # type: ignore[index]
     assert process.ask(question) == [0, None]
     assert process._process is not None
