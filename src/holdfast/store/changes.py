@@ -197,11 +197,16 @@ class SetReference(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False):
-    """Stop a run until it is resumed. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is missing or ended."""
+    """Stop a run until it is resumed. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is missing or ended.
+
+    With ``present``, the reason of the pause that it must have now: an act is answered ``Fenced`` where it has another
+    one or none.
+    """
 
     key: Key
     reason: str
     at: int
+    present: str | None = None
 
 
 class Unpause(msgspec.Struct, frozen=True, gc=False):
@@ -209,6 +214,7 @@ class Unpause(msgspec.Struct, frozen=True, gc=False):
 
     key: Key
     at: int
+    present: str | None = None
 
 
 class Operate(msgspec.Struct, frozen=True, gc=False):

@@ -1,19 +1,23 @@
-"""What all stores judge alike: whether a definition can be published, what a repeated change is answered, and what a
-usual turn is."""
+"""What all stores judge alike: whether a definition can be published, whether a run is paused as it must be, what a
+repeated change is answered, and what a usual turn is."""
 
 from __future__ import annotations
 
 from holdfast.store.cells import PutCells
 from holdfast.store.changes import (
+    Act,
     Advance,
     Answer,
     Attachable,
     CodeMisfit,
     Enqueue,
     Enqueued,
+    Fenced,
     Kept,
+    Pause,
     Publish,
     Repeated,
+    Unpause,
     VersionTaken,
 )
 from holdfast.store.governance import Note, Noted
@@ -27,6 +31,12 @@ def published_before(change: Publish, present: DefinitionRow | None) -> Answer |
     if present is None:
         return None
     return Kept() if present.digest == change.code.digest else VersionTaken(present.digest)
+
+
+def paused_otherwise(change: Act, pause: str | None) -> Answer | None:
+    """The refusal of an act on a run that is paused for another reason than it must be, or not at all."""
+    expected = change.present if isinstance(change, Pause | Unpause) else None
+    return None if expected in (None, pause) else Fenced()
 
 
 def known_answer(change: Attachable) -> Answer | None:

@@ -176,31 +176,60 @@ def test_a_lane_that_begins_while_a_manifest_is_applied_stands_still_with_the_ot
     virtual.play(main)
 
 
-def test_a_lane_that_a_person_resumes_at_that_moment_does_not_go_on_with_the_old_code(virtual: Ground) -> None:
-    """It is paused again by the commit that puts the manifest in force; resumed then, it runs by the new code."""
+@pytest.mark.parametrize("pause", [None, "a person"])
+def test_a_lane_that_a_person_resumes_at_that_moment_keeps_the_manifest_out(virtual: Ground, pause: str | None) -> None:
+    """Whether it stood still for the manifest or for a person: its old code has gone on. The second try is alone."""
 
     async def main(ground: Ground) -> None:
         async with shop(ground) as old:
             await old.emit(Placed("a", 500))
             await handled(old)
             lane = old.run((await old.cell(KIND, "a").present_lane()).run)
-            await lane.pause("a person")
+            if pause is not None:
+                await lane.pause(pause)
 
             async def comes() -> None:
                 await lane.resume()
-                await old.emit(Placed("a", 500), id="once")
                 await asyncio.sleep(5)
 
+            async def nobody_comes() -> None: ...
+
             async with shop(ground, TWO, line=EventBeforeItIsApplied) as new:
-                line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
-                await _applied(new, await governed(new))
-                await asyncio.sleep(5)
-                assert ["a person" in (run.pause or "") for run in await lanes(new)].count(True) == 1
-                await lane.resume()
+                line = line_of(new)
+                line.comes = comes  # type: ignore[attr-defined]  # it is one of those
+                proposal = await governed(new)
+                with pytest.raises(ProposalConflict, match="was resumed"):
+                    await new.machines.apply(proposal)
+                assert [run.pause for run in await lanes(new)] == [None, None]
+                line.comes = nobody_comes  # type: ignore[attr-defined]
+                await _applied(new, proposal)
                 other = next(key for key in map(str, range(20)) if _lane_of(key) == _lane_of("a"))
                 await new.emit(Placed(other, 5))
                 await handled(new)
                 assert await stage(new, other) == "free"
+
+    virtual.play(main)
+
+
+def test_a_pause_that_a_person_sets_meanwhile_stays(virtual: Ground) -> None:
+    """The manifest is not put in force, and the hold ends for the other lanes alone."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as old:
+            await old.emit(Placed("a", 500))
+            await handled(old)
+            lane = old.run((await old.cell(KIND, "a").present_lane()).run)
+
+            async def comes() -> None:
+                await lane.pause("a person")
+
+            async with shop(ground, TWO, worker=False, line=EventBeforeItIsApplied) as new:
+                line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
+                with pytest.raises(ProposalConflict, match="was paused anew"):
+                    await new.machines.apply(await governed(new))
+                pauses = [run.pause for run in await lanes(new)]
+                assert pauses.count(None) == 1
+                assert any("a person" in (pause or "") for pause in pauses)
 
     virtual.play(main)
 

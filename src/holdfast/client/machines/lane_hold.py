@@ -29,6 +29,7 @@ class LaneHold:
         self._tenant = tenant
         self._proposal = proposal
         self._by = by
+        self._reason = f"{HELD}proposal {proposal}"
         self._names: dict[p.Key, tuple[str, int]] = {}
         self._paused: dict[p.Key, str] = {}  # by a person, and why
 
@@ -45,8 +46,9 @@ class LaneHold:
                     self._names[run.key] = machine, number
                 else:
                     self._paused[run.key] = run.pause
-        reason = f"{HELD}proposal {self._proposal}"
-        await self._operate("hold_lanes", [p.Pause(lane, reason, now) for lane in self._names])
+        if self._names:
+            acts = [p.Pause(lane, self._reason, now) for lane in self._names]
+            self._check("hold_lanes", await self._answer("hold_lanes", acts))
 
     async def _begin_lanes(self, machine: str) -> None:
         """Begin all lanes of a machine. Where it has no number of lanes yet, none has begun."""
@@ -63,20 +65,21 @@ class LaneHold:
         await asyncio.gather(*map(engine.committer.commit, missing))
 
     async def acts(self) -> list[p.Act]:
-        """What ends the hold in the commit that puts the manifest in force.
+        """What ends the hold in the commit that puts the manifest in force, if no lane is resumed before it.
 
-        Raises ProposalConflict where somebody has resumed a lane: it may have gone on with the code before. Those that
-        a person has paused are paused once more: one that is resumed at this moment would go on with that code.
+        Raises ProposalConflict where somebody has resumed a lane: it may have gone on with the code before. Lanes that
+        a person has paused stay paused.
         """
-        runs = await self._app.store.get([*self._names, *self._paused])
-        resumed = [run.key.run for run in runs if run.pause is None]
-        if resumed:
-            raise ProposalConflict(
-                f"{resumed[0]} was resumed while proposal {self._proposal} was applied: apply it again."
-            )
+        present = self._paused | dict.fromkeys(self._names, self._reason)
+        for run in await self._app.store.get(list(present)):
+            if run.pause != present[run.key]:
+                what = "resumed" if run.pause is None else "paused anew"
+                raise ProposalConflict(
+                    f"{run.key.run} was {what} while proposal {self._proposal} was applied: apply it again."
+                )
         now = self._app.clock.now()
-        kept = [p.Pause(lane, reason, now) for lane, reason in self._paused.items()]
-        return [*kept, *(p.Unpause(lane, now) for lane in self._names)]
+        kept = [p.Pause(lane, reason, now, present=reason) for lane, reason in self._paused.items()]
+        return [*kept, *(p.Unpause(lane, now, present=self._reason) for lane in self._names)]
 
     async def still(self) -> list[ManifestBlocker]:
         """Wait until no worker has these lanes; those that one does not let go of."""
@@ -92,17 +95,28 @@ class LaneHold:
             await app.changed(_LOOK_SECONDS)
 
     async def end(self) -> None:
-        """Let them go on."""
-        now = self._app.clock.now()
-        await self._operate("release_lanes", [p.Unpause(lane, now) for lane in self._names])
+        """Let those go on that nobody has resumed, paused or held since."""
+        before: list[p.Key] = []
+        while held := await self._held():
+            now = self._app.clock.now()
+            acts = [p.Unpause(lane, now, present=self._reason) for lane in held]
+            answer = await self._answer("release_lanes", acts)
+            if not isinstance(answer, p.Fenced) or held == before:  # else somebody was faster with one of them
+                self._check("release_lanes", answer)
+                return
+            before = held
 
-    async def _operate(self, act: str, acts: Sequence[p.Pause | p.Unpause]) -> None:
-        if not acts:
-            return
+    async def _held(self) -> list[p.Key]:
+        runs = await self._app.store.get(list(self._names)) if self._names else []
+        return [run.key for run in runs if run.pause == self._reason]
+
+    async def _answer(self, act: str, acts: Sequence[p.Pause | p.Unpause]) -> p.Answer:
         app, details = self._app, {PROPOSAL: self._proposal, "lanes": str(len(acts))}
         note = operator_note(app, self._tenant, act, self._by, None, "", details)
-        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), *acts)))
+        return await app.committer.commit(p.Operate(note, (*app.conditions(), *acts)))
+
+    def _check(self, act: str, answer: p.Answer) -> None:
         if not isinstance(answer, p.OperatedOn | p.Repeated):
             raise EngineError(f"{act} for proposal {self._proposal} was answered {answer!r}")
-        app.wake_sealer()
-        app.hint()
+        self._app.wake_sealer()
+        self._app.hint()

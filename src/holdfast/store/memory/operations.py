@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.store import protocol as p
 from holdfast.store.caps import CAP, CAP_SET, WRITE_CAP
 from holdfast.store.items import item_fits, item_key
-from holdfast.store.judgements import published_before
+from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.memory.cell_roots import put_root
 from holdfast.store.memory.tables import Tables
 
@@ -68,7 +68,7 @@ def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
         return p.Unknown()
     if isinstance(change, p.Deliver) and change.message.id in tables.deliveries.get(change.key, ()):
         return p.Repeated()
-    return p.Gone() if run.ended_at is not None else None
+    return p.Gone() if run.ended_at is not None else paused_otherwise(change, run.pause)
 
 
 def _put(tables: Tables, item: p.ItemRow) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from holdfast.store import protocol as p
 from holdfast.store.items import item_fits, item_key
-from holdfast.store.judgements import published_before
+from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.postgres import code
 from holdfast.store.postgres.cell_roots import last_root, put_root
 from holdfast.store.postgres.writer import Place, Writer
@@ -116,12 +116,12 @@ async def _refusal(writer: Writer, change: p.Act, versions: Versions) -> p.Answe
     generation = await writer.fetch("generation_of", *change.key)
     found = tuple(generation[0]) if generation else None
     if isinstance(change, p.Renew):
-        return None if found == (change.generation, True) else p.Fenced()
+        return None if found is not None and found[:2] == (change.generation, True) else p.Fenced()
     if found is None:
         return p.Unknown()
     if isinstance(change, p.Deliver) and await _is_delivered(writer, change):
         return p.Repeated()
-    return p.Gone() if found[1] else None
+    return p.Gone() if found[1] else paused_otherwise(change, found[2])
 
 
 async def _is_delivered(writer: Writer, change: p.Deliver) -> bool:

@@ -614,7 +614,7 @@ SELECT tenant, id FROM audit JOIN unnest($1::text[], $2::text[]) AS given (tenan
 SELECT FROM deliveries WHERE tenant = $1 AND run = $2 AND message = $3;
 
 -- name: generation_of
-SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND id = $2;
+SELECT generation, ended_at IS NOT NULL, pause FROM runs WHERE tenant = $1 AND id = $2;
 
 -- name: pause
 UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from holdfast.store import protocol as p
 from holdfast.store.items import item_fits, item_key
-from holdfast.store.judgements import published_before
+from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.sql_rows import item_columns
 from holdfast.store.sqlite.cell_roots import last_root, put_root
 from holdfast.store.sqlite.sql import SQL
@@ -67,12 +67,12 @@ def _refusal(cursor: sqlite3.Cursor, change: p.Act) -> p.Answer | None:
         return published_before(change, None if present is None else p.DefinitionRow(*present))
     found = cursor.execute(SQL["generation_of"], change.key).fetchone()
     if isinstance(change, p.Renew):
-        return None if found == (change.generation, True) else p.Fenced()
+        return None if found is not None and found[:2] == (change.generation, True) else p.Fenced()
     if found is None:
         return p.Unknown()
     if isinstance(change, p.Deliver) and _is_delivered(cursor, change):
         return p.Repeated()
-    return p.Gone() if found[1] else None
+    return p.Gone() if found[1] else paused_otherwise(change, found[2])
 
 
 def _is_delivered(cursor: sqlite3.Cursor, change: p.Deliver) -> bool:

@@ -371,7 +371,7 @@ SELECT 1 FROM audit WHERE tenant = ? AND id = ?;
 SELECT 1 FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
 
 -- name: generation_of
-SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = ? AND id = ?;
+SELECT generation, ended_at IS NOT NULL, pause FROM runs WHERE tenant = ? AND id = ?;
 
 -- name: pause
 UPDATE runs SET pause = ?3, updated_at = ?4 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL;

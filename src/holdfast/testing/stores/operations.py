@@ -63,6 +63,24 @@ class Operations(Topic):
         assert await bodies(store) == []
 
     @on_fresh_store
+    async def test_a_run_that_is_not_paused_as_expected_is_left_alone(self, store: p.Store) -> None:
+        """It is not paused at all, or for another reason: someone else has done something meanwhile."""
+        await begun(store, start())
+        changes = (p.Pause(key(), "mine", NOW, present="look"), p.Unpause(key(), NOW, present="look"))
+        for pause in (None, "theirs"):
+            if pause is not None:
+                await store.pause(key(), pause, NOW)
+            for change in changes:
+                assert await commit(store, _act(change)) == p.Fenced()
+            assert (await row(store)).pause == pause
+        await store.pause(key(), "look", NOW)
+        assert await commit(store, _act(changes[0], id="1", body="a")) == p.OperatedOn()
+        assert (await row(store)).pause == "mine"
+        assert await commit(store, _act(p.Unpause(key(), NOW, present="mine"), id="2", body="b")) == p.OperatedOn()
+        assert (await row(store)).pause is None
+        assert await bodies(store) == ["a", "b"]
+
+    @on_fresh_store
     async def test_of_several_changes_all_are_made_or_none_is(self, store: p.Store) -> None:
         """For any change that cannot be made, at any place in the act."""
         one, two = await ended(store), await begun(store, start("two"))
