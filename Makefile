@@ -101,7 +101,7 @@ sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)
 
-mixtures: $(STAMP) ## Check random histories of machines, all features together, from a seed: make mixtures SEED=1 COUNT=100
+mixtures: $(STAMP) ## Check random histories of machines, all features together, from a seed: make mixtures SEED=1 COUNT=100 STORE=sqlite
 	$(BIN)/python -m tests.laws.machines.mixture $(SEED) $(COUNT)
 
 definitions: $(STAMP) ## Check random definitions from a seed: make definitions SEED=1 COUNT=1000

@@ -227,7 +227,7 @@ class Recorder(MemoryStore):
         owners = [run.owner if (run := self._tables.runs.get(_key(change))) else None for change in batch]
         answers = await super().commit(batch)
         for change, answer, owner in zip(batch, answers, owners, strict=True):
-            self._note(change, answer)
+            self.note(change, answer)
             if isinstance(change, p.Advance) and isinstance(answer, p.Advanced):
                 self._compare_tasks(change)
             if self.situations is not None:
@@ -253,7 +253,8 @@ class Recorder(MemoryStore):
         if self.situations is not None:
             self.situations.lost(batch)
 
-    def _note(self, change: p.Change, answer: p.Answer) -> None:
+    def note(self, change: p.Change, answer: p.Answer) -> None:
+        """Note what a change intends and completes, by its answer."""
         match change, answer:
             case p.Start(), p.Started(attached=attached):
                 self._roots[change.key, 0] = change.root
@@ -276,12 +277,12 @@ class Recorder(MemoryStore):
             case p.Operate(changes=parts), p.OperatedOn():
                 for part in parts:
                     if isinstance(part, p.Renew):
-                        self._note(part, p.Renewed(part.generation + 1))
+                        self.note(part, p.Renewed(part.generation + 1))
                 return
             case _:
                 return
         for extra, reply in zip(change.attached, attached, strict=True):
-            self._note(extra, reply)
+            self.note(extra, reply)
 
     def _read(self, key: p.Key, generation: int, segment: p.Segment) -> None:
         root = PromiseId(self._roots[key, generation])

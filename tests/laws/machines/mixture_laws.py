@@ -9,6 +9,7 @@
 4. No effect begins before the turn that asks for it is durable.
 5. The rows are what the journals give, replayed with the handlers.
 6. What newer code no longer declares is not begun after that code was put in force.
+7. What was handled is in no inbox any more.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ async def check_history(life: MixedLife) -> None:
         _Accounts(tenant, given, found, drops).check()
         if await life.store.dead_letters(tenant, 10):
             raise MixtureViolation(f"{tenant} has dead letters")
+    if left := (await life.store.facts()).inbox:
+        raise MixtureViolation(f"{left} messages are left behind in inboxes of lanes that have taken all")
     await _verify(life)
     for tenant, effect, id, at in life.begun:
         if effect == "queued_fee" and tenant in life.applied and at > life.applied[tenant]:
