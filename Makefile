@@ -91,7 +91,7 @@ spec: ## Check the formal model (needs Node.js)
 	test -d spec/node_modules || (cd spec && npm ci)
 	spec/run.sh all
 
-sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
+sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100, and beside SQLite with STORE=sqlite
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)
 	$(BIN)/python -m tests.simulation.scheduled $(SEED) $(COUNT)
 	$(BIN)/python -m tests.simulation.templated $(SEED) $(COUNT)
@@ -101,7 +101,7 @@ sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)
 
-mixtures: $(STAMP) ## Check random histories of machines, all features together, from a seed: make mixtures SEED=1 COUNT=100 STORE=sqlite
+mixtures: $(STAMP) ## Check random histories of machines, all features together, from a seed: make mixtures SEED=1 COUNT=100
 	$(BIN)/python -m tests.laws.machines.mixture $(SEED) $(COUNT)
 
 definitions: $(STAMP) ## Check random definitions from a seed: make definitions SEED=1 COUNT=1000

@@ -129,14 +129,13 @@ class FaultyStore:
 
     async def _load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
         """Checkpoints are only a cache: some are lost or damaged before they are read."""
-        checkpoints = self._store._tables.checkpoints
-        for key in [key for key in keys if key in checkpoints]:
+        for key in self._store.checkpointed(keys):
             if self._faults.source.random() < 0.2:
                 self._reached["checkpoint lost"] += 1
-                del checkpoints[key]
+                self._store.lose_checkpoint(key)
             elif self._faults.source.random() < 0.1:
                 self._reached["checkpoint damaged"] += 1
-                checkpoints[key] = replace(checkpoints[key], data=checkpoints[key].data[:-1])
+                self._store.damage_checkpoint(key)
         loaded: dict[p.Key, p.Loaded] = await self._read(partial(self._store.load, whole=whole), (keys,))
         self._reached["checkpoint loaded"] += sum(found.checkpoint is not None for found in loaded.values())
         return loaded
@@ -247,6 +246,17 @@ class Recorder(MemoryStore):
         open_ = {task.position for task in forms if task.status == "requested"}
         if not open_ <= awaited <= {task.position for task in forms}:
             self.misfits.append(f"run {change.key.run} waits for forms at {awaited}, and {open_} are open (N4)")
+
+    def checkpointed(self, keys: Sequence[p.Key]) -> list[p.Key]:
+        """Those that have a checkpoint."""
+        return [key for key in keys if key in self._tables.checkpoints]
+
+    def lose_checkpoint(self, key: p.Key) -> None:
+        del self._tables.checkpoints[key]
+
+    def damage_checkpoint(self, key: p.Key) -> None:
+        present = self._tables.checkpoints[key]
+        self._tables.checkpoints[key] = replace(present, data=present.data[:-1])
 
     def answer_lost(self, batch: Sequence[p.Change]) -> None:
         """The worker that committed this does not know that it was applied."""

@@ -36,7 +36,8 @@ from tests.seeds import play_seeds
 from tests.simulation import books, broken
 from tests.simulation.books import FIRST, MACHINE, VERSIONS, Told
 from tests.simulation.check_machines import Deed, World, check_laws
-from tests.simulation.faults import Faults, FaultyStore, Graves, Recorder
+from tests.simulation.faults import Faults, FaultyStore, Graves
+from tests.simulation.lockstep import true_store
 from tests.simulation.rules import Demand, Rules
 from tests.simulation.simulate import _abandon
 from tests.simulation.world import Violation
@@ -148,7 +149,7 @@ class MachineSimulation:
         loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         self.clock = VirtualClock(loop)
-        self.store = Recorder(self.clock.now)
+        self.store = true_store(self.clock.now)
         await self.store.open()
         self.client = self._program(1)
         await self.client.open()

@@ -14,6 +14,7 @@ from holdfast.programs.function.loop import dispose_all
 from holdfast.testing.virtual import VirtualLoop
 from tests.simulation import broken
 from tests.simulation.check import check
+from tests.simulation.lockstep import chosen_store
 from tests.simulation.world import Simulation, Violation
 
 
@@ -65,7 +66,8 @@ def main() -> None:
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     total: Counter[str] = Counter()
     for number in range(seed, seed + count):
-        total += simulate(number, steps)
+        with chosen_store(number):
+            total += simulate(number, steps)
     for what, times in sorted(total.items()):
         print(f"{times:8d}  {what}")
 

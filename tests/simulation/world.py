@@ -26,7 +26,8 @@ from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
 from tests.definitions import Tools
 from tests.laws.programs import play, world
 from tests.simulation.defined import KEYS, Definer
-from tests.simulation.faults import Faults, Graves, Recorder
+from tests.simulation.faults import Faults, Graves
+from tests.simulation.lockstep import true_store
 from tests.simulation.operators import Operators
 from tests.simulation.outside import Outside
 from tests.simulation.people import NAMES, People
@@ -99,7 +100,7 @@ class Simulation:
     async def run(self) -> None:
         self.loop = loop = asyncio.get_running_loop()
         world.set(Nowhere())
-        self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(loop.time() * 1e6))
+        self.store = true_store(lambda: EPOCH_MICROSECONDS + round(loop.time() * 1e6))
         self.chronicle = self.store.chronicled(self.rules)
         self.store.situations = self.situations
         self.outside = Outside(self.chronicle)

@@ -16,6 +16,7 @@ import yaml
 from tests.laws.definitions.grow import Case, case
 from tests.laws.definitions.judge import judge, judge_whole
 from tests.laws.definitions.shrink import shrunk
+from tests.simulation.lockstep import chosen_store
 
 
 def main() -> int:
@@ -28,7 +29,8 @@ def main() -> int:
         found = case(seed)
         try:
             ends[judge(found).how] += 1
-            judge_whole(found)
+            with chosen_store(seed):
+                judge_whole(found)
         except Exception as error:
             if given.count == 1:
                 print(shown(shrunk(found)))

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import cbor2
-import msgspec
 
 from holdfast import Holdfast, WorkerOptions
 from holdfast.errors import RunEnded, TaskClosed
@@ -34,7 +33,8 @@ from tests.laws.definitions.grow import Case
 from tests.laws.definitions.outside import ERRORS, STAGE, Fate, Outside, continued, function, other
 from tests.laws.definitions.reference import Ending
 from tests.laws.definitions.world import Broken, Library, check_undone, shown
-from tests.simulation.faults import Graves, Recorder
+from tests.simulation.faults import Graves
+from tests.simulation.lockstep import true_store
 from tests.unit.worker.ground import FREE
 
 HORIZON_SECONDS: Final = 3_000
@@ -161,7 +161,7 @@ class Whole:
         self._tasks: set[asyncio.Task[None]] = set()
         self.has_parked_child = False
         self._loop = VirtualLoop()
-        self.store = Recorder(lambda: self.now_microseconds)
+        self.store = true_store(lambda: self.now_microseconds)
 
     @property
     def now_microseconds(self) -> int:
@@ -195,13 +195,11 @@ class Whole:
         self._spawn(Process(self).open())
 
     def harm_checkpoints(self, keys: Sequence[p.Key]) -> None:
-        checkpoints = self.store._tables.checkpoints
-        for key in [key for key in keys if key in checkpoints]:
+        for key in self.store.checkpointed(keys):
             if self.happens(0.2):
-                del checkpoints[key]
+                self.store.lose_checkpoint(key)
             elif self.happens(0.1):
-                found = checkpoints[key]
-                checkpoints[key] = msgspec.structs.replace(found, data=found.data[:-1])
+                self.store.damage_checkpoint(key)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

@@ -2,8 +2,7 @@
 fail and report, whose lanes are split, paused and resumed, whose parked cells are released and whose events are
 dropped, while newer code is proposed and applied, and workers of both versions die around their commits.
 
-What must come of it is in ``mixture_laws``. ``python -m tests.laws.machines.mixture SEED [COUNT]`` plays seeds, and
-with ``STORE=sqlite`` on SQLite.
+What must come of it is in ``mixture_laws``. ``python -m tests.laws.machines.mixture SEED [COUNT]`` plays seeds.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from functools import partial
 from typing import Any, Final
 from unittest import mock
 
@@ -38,10 +35,10 @@ from holdfast.worker.steps.performance import StepInfo
 from tests.laws.machines import bank
 from tests.laws.machines.bank import SECOND, Event, account, events
 from tests.laws.machines.mixture_laws import MixtureViolation, check_held, check_history
-from tests.laws.machines.recorded_file import RecordedFile, recorded_files
 from tests.laws.machines.test_lanes import Fragile
 from tests.seeds import play_seeds
 from tests.simulation.faults import Recorder
+from tests.simulation.lockstep import true_store
 from tests.unit.worker.ground import OPTIONS, Line
 
 TENANTS: Final = {"default": "e", "other": "o"}
@@ -53,10 +50,6 @@ PATIENCE_SECONDS: Final = 3_000.0
 TOGETHER_SECONDS: Final = 60.0
 PERSON: Final = "a person"
 PARKED_BY: Final = ("Storm", "poison", f"InvalidFunction: machine {account.name} no longer declares")
-
-
-MakeStore = Callable[[Callable[[], int]], Recorder | RecordedFile]
-"""A store that goes by this clock."""
 
 
 class Storm(Exception):
@@ -100,10 +93,9 @@ class Process(bank.Place):
 class MixedLife:
     """One history."""
 
-    def __init__(self, seed: int, make_store: MakeStore = Recorder) -> None:
+    def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
-        self._make_store = make_store
         self.calm = False  # no worker dies from now on
         self.fair = False  # and no handler raises
         self.reached: Counter[str] = Counter()
@@ -119,7 +111,7 @@ class MixedLife:
         self.rolls = self.chance.random() < 0.6
         self._proposals: dict[str, str] = {}
         self.clock: VirtualClock
-        self.store: Recorder | RecordedFile
+        self.store: Recorder
         self.people: Holdfast
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
@@ -168,7 +160,7 @@ class MixedLife:
 
     async def run(self) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
-        self.store = self._make_store(self.clock.now)
+        self.store = true_store(self.clock.now)
         await self.store.open()
         self.people = self.engine(self.store, second=False, worker=False)
         await self.people.open()
@@ -410,22 +402,21 @@ def small_turns() -> Iterator[None]:
         yield
 
 
-def play(seed: int, *, in_file: bool = False) -> Counter[str]:
-    """Play one seed, in memory or on SQLite; gives what was reached. Raises MixtureViolation, with the seed in its
-    note."""
-    with small_turns(), recorded_files(seed) if in_file else contextlib.nullcontext(Recorder) as make_store:
-        life = MixedLife(seed, make_store)
-        try:
+def play(seed: int) -> Counter[str]:
+    """Play one seed; gives what was reached. Raises MixtureViolation, with the seed in its note."""
+    life = MixedLife(seed)
+    try:
+        with small_turns():
             run_virtually(life.run())
-        except BaseException as error:
-            error.add_note(f"seed {seed}: {'STORE=sqlite ' * in_file}python -m tests.laws.machines.mixture {seed}")
-            raise
+    except BaseException as error:
+        error.add_note(f"seed {seed}: python -m tests.laws.machines.mixture {seed}")
+        raise
     return life.reached
 
 
 def main() -> None:
     logging.getLogger("holdfast").setLevel(logging.ERROR)
-    play_seeds(partial(play, in_file=os.environ.get("STORE") == "sqlite"))
+    play_seeds(play)
 
 
 if __name__ == "__main__":

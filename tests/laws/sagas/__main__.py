@@ -16,6 +16,7 @@ from typing import Final
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.runner import Broken, digests, play, shrunk
 from tests.laws.sagas.tree import read, size
+from tests.simulation.lockstep import chosen_store
 
 TRIES: Final = 20
 """How often one seed is tried: an order that depends on addresses may not show at once."""
@@ -55,7 +56,9 @@ def _many(seed: int, count: int, *, shrink: bool, whole: bool) -> int:
     faults: dict[str, list[tuple[int, int]]] = defaultdict(list)
     began = time.monotonic()
     for number in range(seed, seed + count):
-        if (broken := play(program(number), number, whole=whole)) is not None:
+        with chosen_store(number):
+            broken = play(program(number), number, whole=whole)
+        if broken is not None:
             faults[broken.violation.kind].append((size(broken.tree), number))
     for kind, found in sorted(faults.items()):
         smallest = ", ".join(f"{number} ({nodes} nodes)" for nodes, number in sorted(found)[:4])

@@ -30,7 +30,8 @@ from tests.laws.sagas.judge_forms import judge_forms
 from tests.laws.sagas.lives import Life, origin_of
 from tests.laws.sagas.play import SAID, World, begun, play, world
 from tests.laws.sagas.violation import Violation
-from tests.simulation.faults import Faults, FaultyStore, Graves, Recorder
+from tests.simulation.faults import Faults, FaultyStore, Graves
+from tests.simulation.lockstep import true_store
 
 FAULTY_SECONDS: Final = 25.0
 HORIZON_SECONDS: Final = 2000.0
@@ -100,7 +101,7 @@ class Whole:
         self._loop = VirtualLoop()
         self._processes: list[Process] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(self._loop.time() * 1e6))
+        self.store = true_store(lambda: EPOCH_MICROSECONDS + round(self._loop.time() * 1e6))
 
     def play(self) -> None:
         """Play until every run has ended, and judge each; retry the first as often as the seed says."""

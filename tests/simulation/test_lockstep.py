@@ -1,0 +1,70 @@
+"""SQLite does what the store in memory does, whatever simulations and random programs ask of both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.store.sqlite.sql import SQL
+from tests.laws.definitions.grow import case
+from tests.laws.definitions.judge import judge_whole
+from tests.laws.machines import mixture
+from tests.laws.sagas import runner
+from tests.laws.sagas.grow import program
+from tests.simulation.lockstep import StoresDiffer, beside_sqlite
+from tests.simulation.machined import simulate_machines
+from tests.simulation.simulate import simulate
+from tests.simulation.world import DEFINED, STEERED
+from tests.volume import volume
+
+
+def _saga(seed: int) -> None:
+    broken = runner.play(program(seed), seed, whole=True)
+    assert broken is None, broken.shown()
+
+
+def _definition(seed: int) -> None:
+    judge_whole(case(seed))
+
+
+@pytest.mark.parametrize(
+    ("play", "seeds"),
+    [
+        pytest.param(simulate, volume((3, 12), range(150)), id="functions"),
+        pytest.param(simulate, volume((DEFINED + 5,), range(DEFINED, DEFINED + 40)), id="definitions"),
+        pytest.param(simulate, volume((STEERED + 30,), range(STEERED, STEERED + 40)), id="steered"),
+        pytest.param(simulate_machines, volume((5,), range(40)), id="machines"),
+        pytest.param(mixture.play, volume((2, 3), range(200)), id="mixtures"),
+        pytest.param(_saga, volume(range(25), range(1000)), id="sagas"),
+        pytest.param(_definition, volume(range(2), range(150)), id="whole definitions"),
+    ],
+)
+def test_both_stores_answer_alike(
+    play: Callable[[int], object], seeds: range | tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)  # workers log that they die, and here they die often
+    for seed in seeds:
+        with beside_sqlite(seed):
+            play(seed)
+
+
+# -- a difference is found ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "now", "then"),
+    [
+        ("drop_messages", "<=", "<"),
+        ("unpause", "pause = NULL", "pause = pause"),
+    ],
+)
+def test_a_statement_that_is_wrong_is_found(
+    statement: str, now: str, then: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    assert now in SQL[statement]
+    monkeypatch.setitem(SQL, statement, SQL[statement].replace(now, then))
+    with pytest.raises(StoresDiffer), beside_sqlite(2):
+        mixture.play(2)
