@@ -202,7 +202,25 @@ class FaultyStore:
         return self._store.watch(faulty)
 
 
-class Recorder(MemoryStore):
+class SimulatedStore(MemoryStore):
+    """The true store, which all processes use."""
+
+    def answer_lost(self, batch: Sequence[p.Change]) -> None:
+        """The worker that committed this does not know that it was applied."""
+
+    def checkpointed(self, keys: Sequence[p.Key]) -> list[p.Key]:
+        """Those that have a checkpoint."""
+        return [key for key in keys if key in self._tables.checkpoints]
+
+    def lose_checkpoint(self, key: p.Key) -> None:
+        del self._tables.checkpoints[key]
+
+    def damage_checkpoint(self, key: p.Key) -> None:
+        present = self._tables.checkpoints[key]
+        self._tables.checkpoints[key] = replace(present, data=present.data[:-1])
+
+
+class Recorder(SimulatedStore):
     """The true store. It notes every intent and completion at the moment at which it becomes durable."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -246,17 +264,6 @@ class Recorder(MemoryStore):
         open_ = {task.position for task in forms if task.status == "requested"}
         if not open_ <= awaited <= {task.position for task in forms}:
             self.misfits.append(f"run {change.key.run} waits for forms at {awaited}, and {open_} are open (N4)")
-
-    def checkpointed(self, keys: Sequence[p.Key]) -> list[p.Key]:
-        """Those that have a checkpoint."""
-        return [key for key in keys if key in self._tables.checkpoints]
-
-    def lose_checkpoint(self, key: p.Key) -> None:
-        del self._tables.checkpoints[key]
-
-    def damage_checkpoint(self, key: p.Key) -> None:
-        present = self._tables.checkpoints[key]
-        self._tables.checkpoints[key] = replace(present, data=present.data[:-1])
 
     def answer_lost(self, batch: Sequence[p.Change]) -> None:
         """The worker that committed this does not know that it was applied."""

@@ -17,14 +17,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 from unittest import mock
 
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import store as sqlite_store
 from holdfast.store.sqlite import usual_deliveries, usual_turns
 from holdfast.store.sqlite.store import SqliteStore
-from tests.simulation.faults import Recorder
+from tests.simulation.faults import Recorder, SimulatedStore
 
 APART: Final = {"close", "facts", "identity", "open", "twin", "watch", "workload"}
 """What is not compared: it is about the place of a store, not about what is in it."""
@@ -36,8 +36,8 @@ class StoresDiffer(Exception):
     """An operation was not answered alike."""
 
 
-class Lockstep(Recorder):
-    """The store in memory, and SQLite beside it."""
+class Lockstep(SimulatedStore):
+    """What is put before the class of a store in memory, to have SQLite beside it."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         super().__init__(clock)
@@ -108,17 +108,15 @@ class Lockstep(Recorder):
 
 
 def _together(name: str) -> Callable[..., Awaitable[Any]]:
-    in_memory = getattr(Recorder, name)
-
     async def operation(self: Lockstep, *args: Any, **named: Any) -> Any:
-        return await self._by_both(name, in_memory.__get__(self), args, named)
+        return await self._by_both(name, getattr(super(Lockstep, self), name), args, named)
 
     return operation
 
 
 for _name in dir(p.Store):
     if not _name.startswith("_") and _name not in APART | {"commit"}:
-        assert inspect.iscoroutinefunction(getattr(Recorder, _name)), _name
+        assert inspect.iscoroutinefunction(getattr(SimulatedStore, _name)), _name
         setattr(Lockstep, _name, _together(_name))
 
 
@@ -153,12 +151,22 @@ def _by_key(rows: Sequence[Any]) -> list[Any]:
 
 # -- who uses it -------------------------------------------------------------------------------------------------------
 
-_make: list[Callable[[Clock], Lockstep]] = []
+S = TypeVar("S", bound=SimulatedStore)
+
+_make: list[Callable[[type[SimulatedStore], Clock], Lockstep]] = []
 
 
-def true_store(clock: Clock) -> Recorder:
+@overload
+def true_store(clock: Clock) -> Recorder: ...
+
+
+@overload
+def true_store(clock: Clock, kind: type[S]) -> S: ...
+
+
+def true_store(clock: Clock, kind: type[SimulatedStore] = Recorder) -> SimulatedStore:
     """The store of a simulation: in memory, and inside ``beside_sqlite`` with SQLite beside it."""
-    return _make[-1](clock) if _make else Recorder(clock)
+    return _make[-1](kind, clock) if _make else kind(clock)
 
 
 @contextlib.contextmanager
@@ -178,9 +186,10 @@ def beside_sqlite(seed: int) -> Iterator[None]:
         mock.patch.object(usual_deliveries, "FEWEST", few),
     ):
 
-        def make(clock: Clock) -> Lockstep:
+        def make(kind: type[SimulatedStore], clock: Clock) -> Lockstep:
             clocks.append(clock)
-            stores.append(Lockstep(Path(folder) / f"{len(stores)}.db", clock))
+            beside = type(kind.__name__, (Lockstep, kind), {})
+            stores.append(beside(Path(folder) / f"{len(stores)}.db", clock))
             return stores[-1]
 
         _make.append(make)

@@ -16,7 +16,6 @@ import contextlib
 import datetime
 import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -30,10 +29,11 @@ from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.schedules.schedule import KIND, Schedule, decode
 from holdfast.schedules.timing import microseconds, moment, next_tick
 from holdfast.store import protocol as p
-from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
-from tests.simulation.faults import Faults, FaultyStore, Graves
+from tests.seeds import play_seeds
+from tests.simulation.faults import Faults, FaultyStore, Graves, SimulatedStore
+from tests.simulation.lockstep import true_store
 from tests.simulation.simulate import _abandon
 from tests.simulation.world import Violation
 
@@ -48,13 +48,6 @@ FINAL: Final = frozenset(
 @workflow
 async def chore(seconds: float = 0.0) -> None:
     await asyncio.sleep(seconds)
-
-
-class Shared(MemoryStore):
-    """The store that all processes use."""
-
-    def answer_lost(self, *_: object) -> None:
-        """The answer to a commit did not arrive."""
 
 
 class Life:
@@ -98,7 +91,7 @@ class ScheduleSimulation:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         self.clock = VirtualClock(loop)
-        self.store = Shared(self.clock.now)
+        self.store = true_store(self.clock.now, SimulatedStore)
         await self.store.open()
         self.client = Holdfast(self.store, worker=False, clock=self.clock, entropy=random.Random(1), workflows=[chore])
         await self.client.open()
@@ -255,14 +248,5 @@ def simulate_schedules(seed: int) -> Counter[str]:
     return simulation.reached
 
 
-def main() -> None:
-    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    total: Counter[str] = Counter()
-    for number in range(seed, seed + count):
-        total += simulate_schedules(number)
-    for what, times in sorted(total.items()):
-        print(f"{times:8d}  {what}")
-
-
 if __name__ == "__main__":
-    main()
+    play_seeds(simulate_schedules)

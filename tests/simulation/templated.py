@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import datetime
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,11 +21,12 @@ from holdfast.errors import HoldfastError, TemplateConflict
 from holdfast.people.tenants import TenantQuota
 from holdfast.programs.machine.kind import Machines
 from holdfast.store import protocol as p
-from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
+from tests.seeds import play_seeds
 from tests.simulation.check_templates import OPERATOR, Ground, check_laws
-from tests.simulation.faults import Faults, FaultyStore, Graves
+from tests.simulation.faults import Faults, FaultyStore, Graves, SimulatedStore
+from tests.simulation.lockstep import true_store
 from tests.simulation.simulate import _abandon
 from tests.simulation.world import Violation
 
@@ -63,8 +63,8 @@ def definition_of(needs: dict[str, list[str]], name: str) -> dict[str, Any]:
     return {"holdfast": "definition/1", "name": name, "version": 1, "steps": [{"all": {"graph": nodes}}]}
 
 
-class TenantStore(MemoryStore):
-    """The store that all processes use. It sees the most runs of each tenant that were ever under way at once."""
+class TenantStore(SimulatedStore):
+    """It sees the most runs of each tenant that were ever under way at once."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
@@ -78,9 +78,6 @@ class TenantStore(MemoryStore):
         for tenant, count in busy.items():
             self.most[tenant] = max(self.most[tenant], count)
         return claimed
-
-    def answer_lost(self, *_: object) -> None:
-        """The answer to a commit did not arrive."""
 
 
 class Process:
@@ -123,7 +120,7 @@ class TenantSimulation:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         self.clock = VirtualClock(loop)
-        self.store = TenantStore(self.clock.now)
+        self.store = true_store(self.clock.now, TenantStore)
         self.ground = _grounds[loop] = Ground(self.source, self.caps, ATTEMPTS)
         await self.store.open()
         self.operator = Holdfast(self.store, worker=False, clock=self.clock, entropy=random.Random(1))
@@ -278,14 +275,5 @@ def simulate_tenants(seed: int) -> Counter[str]:
     return simulation.reached + simulation.ground.reached
 
 
-def main() -> None:
-    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    total: Counter[str] = Counter()
-    for number in range(seed, seed + count):
-        total += simulate_tenants(number)
-    for what, times in sorted(total.items()):
-        print(f"{times:8d}  {what}")
-
-
 if __name__ == "__main__":
-    main()
+    play_seeds(simulate_tenants)

@@ -15,7 +15,10 @@ from tests.laws.sagas import runner
 from tests.laws.sagas.grow import program
 from tests.simulation.lockstep import StoresDiffer, beside_sqlite
 from tests.simulation.machined import simulate_machines
+from tests.simulation.scheduled import simulate_schedules
 from tests.simulation.simulate import simulate
+from tests.simulation.templated import simulate_tenants
+from tests.simulation.told import simulate_subscriptions
 from tests.simulation.world import DEFINED, STEERED
 from tests.volume import volume
 
@@ -36,6 +39,9 @@ def _definition(seed: int) -> None:
         pytest.param(simulate, volume((DEFINED + 5,), range(DEFINED, DEFINED + 40)), id="definitions"),
         pytest.param(simulate, volume((STEERED + 30,), range(STEERED, STEERED + 40)), id="steered"),
         pytest.param(simulate_machines, volume((5,), range(40)), id="machines"),
+        pytest.param(simulate_schedules, volume((1,), range(60)), id="schedules"),
+        pytest.param(simulate_tenants, volume((1,), range(60)), id="tenants"),
+        pytest.param(simulate_subscriptions, volume((1,), range(60)), id="subscriptions"),
         pytest.param(mixture.play, volume((2, 3), range(200)), id="mixtures"),
         pytest.param(_saga, volume(range(25), range(1000)), id="sagas"),
         pytest.param(_definition, volume(range(2), range(150)), id="whole definitions"),

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import sys
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
@@ -34,8 +33,9 @@ from holdfast.transports.http.call import HttpCall
 from holdfast.webhooks.signatures import ID, proved_id
 from holdfast.worker.lifecycle import FRESH_SECONDS
 from holdfast.worker.presence.heart import LoopPulse
-from tests.simulation.faults import Faults, FaultyStore, Graves
-from tests.simulation.scheduled import Shared
+from tests.seeds import play_seeds
+from tests.simulation.faults import Faults, FaultyStore, Graves, SimulatedStore
+from tests.simulation.lockstep import true_store
 from tests.simulation.simulate import _abandon
 from tests.simulation.world import Violation
 
@@ -169,7 +169,7 @@ class WebhookSimulation:
 
     async def run(self) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop())
-        self.store = Shared(self.clock.now)
+        self.store = true_store(self.clock.now, SimulatedStore)
         await self.store.open()
         self.client = Holdfast(self.store, worker=False, clock=self.clock, entropy=random.Random(1), workflows=KINDS)
         await self.client.open()
@@ -351,14 +351,5 @@ def simulate_subscriptions(seed: int) -> Counter[str]:
     return simulation.reached
 
 
-def main() -> None:
-    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    total: Counter[str] = Counter()
-    for number in range(seed, seed + count):
-        total += simulate_subscriptions(number)
-    for what, times in sorted(total.items()):
-        print(f"{times:8d}  {what}")
-
-
 if __name__ == "__main__":
-    main()
+    play_seeds(simulate_subscriptions)
