@@ -91,7 +91,7 @@ spec: ## Check the formal model (needs Node.js)
 	test -d spec/node_modules || (cd spec && npm ci)
 	spec/run.sh all
 
-sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100, and beside SQLite with STORE=sqlite
+sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100, and beside another store with STORE=sqlite or postgres
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)
 	$(BIN)/python -m tests.simulation.scheduled $(SEED) $(COUNT)
 	$(BIN)/python -m tests.simulation.templated $(SEED) $(COUNT)

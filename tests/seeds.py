@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
-from tests.simulation.lockstep import chosen_store
+from tests.simulation.beside import chosen_store
 
 
 def play_seeds(play: Callable[[int], Counter[str]]) -> None:

@@ -1,7 +1,7 @@
-"""The SQLite store beside the one in memory, in virtual time: both do every operation, and must answer it alike.
+"""Another store beside the one in memory, in virtual time: both do every operation, and must answer it alike.
 
 So whatever a simulation or a random law plays, it compares the two. Faults of processes and of the line to the store
-come before both. ``STORE=sqlite`` with ``make sim``, ``sagas``, ``mixtures`` and ``definitions`` plays seeds this way.
+come before both. The stores that can be beside it are in ``beside``.
 """
 
 from __future__ import annotations
@@ -9,21 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import os
-import random
-import sqlite3
-import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final, TypeVar, overload
-from unittest import mock
+from typing import Any, Final, Protocol, TypeVar, overload
 
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import store as sqlite_store
-from holdfast.store.sqlite import usual_deliveries, usual_turns
-from holdfast.store.sqlite.store import SqliteStore
 from tests.simulation.faults import Recorder, SimulatedStore
 
 APART: Final = {"close", "facts", "identity", "open", "twin", "watch", "workload"}
@@ -32,58 +21,64 @@ APART: Final = {"close", "facts", "identity", "open", "twin", "watch", "workload
 Clock = Callable[[], int]
 
 
+class Beside(Protocol):
+    """A store beside the one in memory."""
+
+    async def ask(self, operation: str, *args: Any, **named: Any) -> Any: ...
+
+    def order(self, batch: Sequence[p.Change]) -> list[list[int]]:
+        """The places of a batch in parts, each in the order in which this store makes its changes."""
+
+    def set_checkpoint(self, key: p.Key, data: bytes | None) -> None: ...
+
+    def end(self) -> None: ...
+
+
 class StoresDiffer(Exception):
     """An operation was not answered alike."""
 
 
 class Lockstep(SimulatedStore):
-    """What is put before the class of a store in memory, to have SQLite beside it."""
+    """What is put before the class of a store in memory, to have another store beside it."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, beside: Beside, clock: Clock) -> None:
         super().__init__(clock)
         self.differences: list[str] = []  # roles of a worker go on after an error: it is not forgotten here
-        self._beside = SqliteStore(str(path))
+        self._beside = beside
         self._both = asyncio.Lock()
         self._is_inside = False
 
     async def open(self, *, migrate: bool = True) -> None:
         await super().open(migrate=migrate)
-        await self._beside.open(migrate=migrate)
+        await self._beside.ask("open", migrate=migrate)
 
     async def close(self) -> None:
-        kept = [
-            (each.runs, each.inbox, each.work, each.blobs) for each in (await self.facts(), await self._beside.facts())
-        ]
+        facts = await self.facts(), await self._beside.ask("facts")
+        kept = [(each.runs, each.inbox, each.work, each.blobs) for each in facts]
         if kept[0] != kept[1]:
-            self.differences.append(f"in the end there are {kept[0]}, and on SQLite {kept[1]}")
+            self.differences.append(f"in the end there are {kept[0]}, and beside them {kept[1]}")
         await super().close()
-        await self._beside.close()
+        await self._beside.ask("close")
 
     def end(self) -> None:
-        """Let go of the file, also where nobody has closed the store."""
-        for connection in (self._beside._writer, self._beside._reader):
-            if connection is not None:
-                connection.close()
+        """Let go of the store beside, also where nobody has closed this one."""
+        self._beside.end()
 
     async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
-        """Usual deliveries are made behind the others by SQLite, which is as good an order as any: so do both."""
-        order = sorted(range(len(batch)), key=lambda at: type(batch[at]) is p.Deliver)
-        answers = await self._by_both("commit", super().commit, ([batch[at] for at in order],), {})
-        return [answers[order.index(at)] for at in range(len(batch))]
+        """In an order that is as good as any: stores need not make the changes of a batch in the order given."""
+        answers: dict[int, p.Answer] = {}
+        for places in self._beside.order(batch):
+            part = [batch[at] for at in places]
+            answers.update(zip(places, await self._by_both("commit", super().commit, (part,), {}), strict=True))
+        return [answers[at] for at in range(len(batch))]
 
     def lose_checkpoint(self, key: p.Key) -> None:
         super().lose_checkpoint(key)
-        self._change("DELETE FROM checkpoints WHERE tenant = ? AND run = ?", key)
+        self._beside.set_checkpoint(key, None)
 
     def damage_checkpoint(self, key: p.Key) -> None:
         super().damage_checkpoint(key)
-        self._change("UPDATE checkpoints SET data = ?3 WHERE tenant = ?1 AND run = ?2", key)
-
-    def _change(self, statement: str, key: p.Key) -> None:
-        present = self._tables.checkpoints.get(key)
-        values = (*key,) if present is None else (*key, present.data)
-        with contextlib.closing(sqlite3.connect(self._beside.path)) as connection, connection:
-            assert connection.execute(statement, values).rowcount == 1
+        self._beside.set_checkpoint(key, self._tables.checkpoints[key].data)
 
     async def _by_both(
         self, name: str, in_memory: Callable[..., Awaitable[Any]], args: Sequence[Any], named: dict[str, Any]
@@ -96,10 +91,10 @@ class Lockstep(SimulatedStore):
                 expected = await _outcome(in_memory(*args, **named))
             finally:
                 self._is_inside = False
-            found = await _outcome(getattr(self._beside, name)(*args, **named))
-        if _unordered(expected) != _unordered(found):
+            found = await _outcome(self._beside.ask(name, *args, **named))
+        if _unordered(name, expected) != _unordered(name, found):
             self.differences.append(
-                f"{name}{(*args, named)!r:.400} is {expected!r:.2000}\nand on SQLite {found!r:.2000}"
+                f"{name}{(*args, named)!r:.400} is {expected!r:.2000}\nand beside it {found!r:.2000}"
             )
             raise StoresDiffer(self.differences[-1])
         if isinstance(expected, BaseException):
@@ -127,7 +122,7 @@ async def _outcome(answer: Awaitable[Any]) -> Any:
         return error
 
 
-def _unordered(answer: Any) -> Any:
+def _unordered(name: str, answer: Any) -> Any:
     """The answer, in an order where it has none; of an error its type."""
     match answer:
         case BaseException():
@@ -142,6 +137,8 @@ def _unordered(answer: Any) -> Any:
             return _by_key(work), answer.next_available_at
         case [p.Run(), *_]:
             return _by_key(answer)
+        case [*rows] if name in ("cells", "rescue"):
+            return sorted(rows)
     return answer
 
 
@@ -165,44 +162,25 @@ def true_store(clock: Clock, kind: type[S]) -> S: ...
 
 
 def true_store(clock: Clock, kind: type[SimulatedStore] = Recorder) -> SimulatedStore:
-    """The store of a simulation: in memory, and inside ``beside_sqlite`` with SQLite beside it."""
+    """The store of a simulation: in memory, and inside ``compared`` with another one beside it."""
     return _make[-1](kind, clock) if _make else kind(clock)
 
 
 @contextlib.contextmanager
-def beside_sqlite(seed: int) -> Iterator[None]:
-    """Compare what is played meanwhile. By the seed, few turns and deliveries of a batch are usual, or many.
-
-    Leases on SQLite go by the virtual clock, too. Raises StoresDiffer.
-    """
-    few = random.Random(seed).choice((1, 2, 8))
-    clocks: list[Clock] = []
+def compared(make_beside: Callable[[Clock], Beside]) -> Iterator[None]:
+    """Compare what is played meanwhile with what such a store answers. Raises StoresDiffer."""
     stores: list[Lockstep] = []
-    virtual = SimpleNamespace(time_ns=lambda: clocks[-1]() * 1000, monotonic=time.monotonic)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(sqlite_store, "time", virtual),
-        mock.patch.object(usual_turns, "FEWEST", few),
-        mock.patch.object(usual_deliveries, "FEWEST", few),
-    ):
 
-        def make(kind: type[SimulatedStore], clock: Clock) -> Lockstep:
-            clocks.append(clock)
-            beside = type(kind.__name__, (Lockstep, kind), {})
-            stores.append(beside(Path(folder) / f"{len(stores)}.db", clock))
-            return stores[-1]
+    def make(kind: type[SimulatedStore], clock: Clock) -> Lockstep:
+        stores.append(type(kind.__name__, (Lockstep, kind), {})(make_beside(clock), clock))
+        return stores[-1]
 
-        _make.append(make)
-        try:
-            yield
-        finally:
-            _make.pop()
-            for store in stores:
-                store.end()
-            if differences := [each for store in stores for each in store.differences]:
-                raise StoresDiffer(differences[0])
-
-
-def chosen_store(seed: int) -> contextlib.AbstractContextManager[None]:
-    """As the environment says: ``STORE=sqlite``."""
-    return beside_sqlite(seed) if os.environ.get("STORE") == "sqlite" else contextlib.nullcontext()
+    _make.append(make)
+    try:
+        yield
+    finally:
+        _make.pop()
+        for store in stores:
+            store.end()
+        if differences := [each for store in stores for each in store.differences]:
+            raise StoresDiffer(differences[0])

@@ -13,8 +13,8 @@ from collections import Counter
 from holdfast.programs.function.loop import dispose_all
 from holdfast.testing.virtual import VirtualLoop
 from tests.simulation import broken
+from tests.simulation.beside import chosen_store
 from tests.simulation.check import check
-from tests.simulation.lockstep import chosen_store
 from tests.simulation.world import Simulation, Violation
 
 

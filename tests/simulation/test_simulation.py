@@ -28,7 +28,7 @@ from tests.volume import volume
 COVERING: Final = (5, 12, 38, 51, 73, 76, 121, 137, 162, 221, 277, 100010, 100011, 100015, 100018)
 """Each thing that must be reached is reached by two of them, where that can be."""
 REACHING: Final = volume(COVERING, (*range(300), *range(STEERED, STEERED + 20), 100050, 150036))
-CHUNKS: Final = volume(range(0, 60, 20), range(0, 1000, 20))
+CHUNKS: Final = volume(range(0, 40, 20), range(0, 1000, 20))
 REPEATED: Final = volume((7, 61, DEFINED + 5, STEERED + 30), (1, 7, 10, 61, 157, DEFINED + 3, STEERED + 1))
 MOVED_BY_HAND: Final = frozenset(
     {

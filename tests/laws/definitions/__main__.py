@@ -16,7 +16,7 @@ import yaml
 from tests.laws.definitions.grow import Case, case
 from tests.laws.definitions.judge import judge, judge_whole
 from tests.laws.definitions.shrink import shrunk
-from tests.simulation.lockstep import chosen_store
+from tests.simulation.beside import chosen_store
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from typing import Final
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.runner import Broken, digests, play, shrunk
 from tests.laws.sagas.tree import read, size
-from tests.simulation.lockstep import chosen_store
+from tests.simulation.beside import chosen_store
 
 TRIES: Final = 20
 """How often one seed is tried: an order that depends on addresses may not show at once."""
