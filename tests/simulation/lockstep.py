@@ -135,8 +135,8 @@ def _unordered(name: str, answer: Any) -> Any:
             return _by_key(runs), answer.next_wake_at, answer.limited
         case p.ClaimedWork(work=work):
             return _by_key(work), answer.next_available_at
-        case [p.Run(), *_]:
-            return _by_key(answer)
+        case [*rows] if name == "arrivals":
+            return _by_key(rows)
         case [*rows] if name in ("cells", "rescue"):
             return sorted(rows)
     return answer

@@ -138,8 +138,9 @@ def limited(asked: Iterator[Any], seconds: float) -> Iterator[Any]:
 
     The system sees to it: no other process has to be awake for it, and how busy the machine is does not count.
     """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it ends the process, also where a parent has ignored it
     for question in asked:
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF, which nobody handles, ends the process
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         yield question
         signal.setitimer(signal.ITIMER_PROF, 0)
 
