@@ -15,7 +15,7 @@ from holdfast.audit.notes import note as note_of
 from holdfast.audit.records import Operated
 from holdfast.errors import ManifestBlocked, ProposalConflict
 from holdfast.lanes.counts import LANE_COUNT
-from holdfast.programs.machine.proposals import HELD
+from holdfast.programs.machine.proposals import HELD, WAITS
 from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
 from tests.unit.worker.governed_machines import (
@@ -207,6 +207,34 @@ def test_a_lane_that_a_person_resumes_at_that_moment_keeps_the_manifest_out(virt
                 await new.emit(Placed(other, 5))
                 await handled(new)
                 assert await stage(new, other) == "free"
+
+    virtual.play(main)
+
+
+def test_a_lane_that_a_worker_parks_for_the_manifest_meanwhile_goes_on_with_it(virtual: Ground) -> None:
+    """Its worker still had it when it was held, and found that its code does not fit."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as old:
+            await old.emit(Placed("a", 500))
+            await handled(old)
+            lane = (await old.cell(KIND, "a").present_lane()).run
+
+            async def comes() -> None:
+                await old.store.pause(p.Key("default", lane), f"{WAITS}its code is another", old.clock.now())
+
+            async def nobody_comes() -> None: ...
+
+            async with shop(ground, TWO, worker=False, line=EventBeforeItIsApplied) as new:
+                line = line_of(new)
+
+                async def once() -> None:
+                    line.comes = nobody_comes  # type: ignore[attr-defined]
+                    await comes()
+
+                line.comes = once  # type: ignore[attr-defined]  # it is one of those
+                await new.machines.apply(await governed(new))
+                assert [run.pause for run in await lanes(new)] == [None, None]
 
     virtual.play(main)
 

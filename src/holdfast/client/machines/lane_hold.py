@@ -68,18 +68,22 @@ class LaneHold:
         """What ends the hold in the commit that puts the manifest in force, if no lane is resumed before it.
 
         Raises ProposalConflict where somebody has resumed a lane: it may have gone on with the code before. Lanes that
-        a person has paused stay paused.
+        a person has paused stay paused. A worker may have parked one that it still had, since it waits for a manifest.
         """
-        present = self._paused | dict.fromkeys(self._names, self._reason)
-        for run in await self._app.store.get(list(present)):
-            if run.pause != present[run.key]:
-                what = "resumed" if run.pause is None else "paused anew"
+        acts: list[p.Act] = []
+        now = self._app.clock.now()
+        for run in await self._app.store.get([*self._names, *self._paused]):
+            pause, by_person = run.pause, self._paused.get(run.key)
+            if pause is not None and pause == by_person:
+                acts.append(p.Pause(run.key, pause, now, present=pause))
+            elif by_person is None and pause is not None and (pause == self._reason or pause.startswith(WAITS)):
+                acts.append(p.Unpause(run.key, now, present=pause))
+            else:
+                what = "resumed" if pause is None else "paused anew"
                 raise ProposalConflict(
                     f"{run.key.run} was {what} while proposal {self._proposal} was applied: apply it again."
                 )
-        now = self._app.clock.now()
-        kept = [p.Pause(lane, reason, now, present=reason) for lane, reason in self._paused.items()]
-        return [*kept, *(p.Unpause(lane, now, present=self._reason) for lane in self._names)]
+        return acts
 
     async def still(self) -> list[ManifestBlocker]:
         """Wait until no worker has these lanes; those that one does not let go of."""
