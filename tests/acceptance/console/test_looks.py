@@ -141,6 +141,7 @@ def test_g_and_a_letter_lead_to_each_page(new_page: NewPage) -> None:
     page = new_page()
     page.goto("/runs")
     for entry in NAVIGATION:
+        page.wait_for_load_state("load")  # its script listens then
         page.keyboard.press("g")
         page.keyboard.press(entry.key)
         expect(page.locator("nav[aria-label=Pages] [aria-current]")).to_have_text(re.compile(entry.word))

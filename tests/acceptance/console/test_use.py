@@ -23,10 +23,12 @@ def test_runs_are_found_by_keyboard(new_page: NewPage) -> None:
     expect(page).to_have_url(re.compile(r"/runs\?status=waiting&workflow=order&attribute=tier%3Dgold$"))
     expect(page.locator("#q")).to_have_value("status:waiting workflow:order tier=gold")
     expect(page.locator("tbody tr")).to_have_count(1)
+    page.wait_for_load_state("load")  # its script listens then
     page.keyboard.press("j")
     expect(page.locator("tr.at")).to_contain_text("order-503")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/order-503$"))
+    page.wait_for_load_state("load")
     page.keyboard.press("g")
     page.keyboard.press("t")
     expect(page.locator("h1")).to_have_text("Tasks")
