@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, RunHandle
 from holdfast.audit.notes import named
 from holdfast.audit.notes import note as note_of
 from holdfast.audit.records import Operated
@@ -57,15 +58,16 @@ class DiesWhenLanesAreHeld(Line):
 
 
 class EventBeforeItIsApplied(Line):
-    """A line before whose commit of the new manifest an event comes for a lane that was not there when others stood
-    still."""
+    """A line before whose first commit of the new manifest something comes: an event, or what a person does."""
 
-    comes: Callable[[], Awaitable[None]]
+    comes: Callable[[], Awaitable[None]] | None = None
 
     async def commit(self, changes: Any) -> Any:
         acts = [act for each in changes if isinstance(each, p.Operate) for act in each.changes]
-        if any(isinstance(act, p.PutItem) and act.item.status == "applied" for act in acts):
-            await self.comes()
+        is_applied = any(isinstance(act, p.PutItem) and act.item.status == "applied" for act in acts)
+        if is_applied and (comes := self.comes) is not None:
+            self.comes = None
+            await comes()
         return await self._store.commit(changes)
 
 
@@ -91,6 +93,15 @@ class ResumesHeldLanes(Line):
             note = named(note_of("default", None, Operated(held[0].at, "resume", "ann")))
             await self._store.commit([p.Operate(note, tuple(p.Unpause(act.key, act.at) for act in held))])
         return answer
+
+
+@asynccontextmanager
+async def _first_order(ground: Ground) -> AsyncIterator[tuple[Holdfast, RunHandle[Any]]]:
+    """An engine with the old code that has handled order a, and the lane of that order."""
+    async with shop(ground) as old:
+        await old.emit(Placed("a", 500))
+        await handled(old)
+        yield old, old.run((await old.cell(KIND, "a").present_lane()).run)
 
 
 def _lane_of(key: str) -> int:
@@ -181,10 +192,7 @@ def test_a_lane_that_a_person_resumes_at_that_moment_keeps_the_manifest_out(virt
     """Whether it stood still for the manifest or for a person: its old code has gone on. The second try is alone."""
 
     async def main(ground: Ground) -> None:
-        async with shop(ground) as old:
-            await old.emit(Placed("a", 500))
-            await handled(old)
-            lane = old.run((await old.cell(KIND, "a").present_lane()).run)
+        async with _first_order(ground) as (_old, lane):
             if pause is not None:
                 await lane.pause(pause)
 
@@ -192,16 +200,12 @@ def test_a_lane_that_a_person_resumes_at_that_moment_keeps_the_manifest_out(virt
                 await lane.resume()
                 await asyncio.sleep(5)
 
-            async def nobody_comes() -> None: ...
-
             async with shop(ground, TWO, line=EventBeforeItIsApplied) as new:
-                line = line_of(new)
-                line.comes = comes  # type: ignore[attr-defined]  # it is one of those
+                line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
                 proposal = await governed(new)
                 with pytest.raises(ProposalConflict, match="was resumed"):
                     await new.machines.apply(proposal)
                 assert [run.pause for run in await lanes(new)] == [None, None]
-                line.comes = nobody_comes  # type: ignore[attr-defined]
                 await _applied(new, proposal)
                 other = next(key for key in map(str, range(20)) if _lane_of(key) == _lane_of("a"))
                 await new.emit(Placed(other, 5))
@@ -215,24 +219,13 @@ def test_a_lane_that_a_worker_parks_for_the_manifest_meanwhile_goes_on_with_it(v
     """Its worker still had it when it was held, and found that its code does not fit."""
 
     async def main(ground: Ground) -> None:
-        async with shop(ground) as old:
-            await old.emit(Placed("a", 500))
-            await handled(old)
-            lane = (await old.cell(KIND, "a").present_lane()).run
+        async with _first_order(ground) as (old, lane):
 
             async def comes() -> None:
-                await old.store.pause(p.Key("default", lane), f"{WAITS}its code is another", old.clock.now())
-
-            async def nobody_comes() -> None: ...
+                await old.store.pause(lane.key, f"{WAITS}its code is another", old.clock.now())
 
             async with shop(ground, TWO, worker=False, line=EventBeforeItIsApplied) as new:
-                line = line_of(new)
-
-                async def once() -> None:
-                    line.comes = nobody_comes  # type: ignore[attr-defined]
-                    await comes()
-
-                line.comes = once  # type: ignore[attr-defined]  # it is one of those
+                line_of(new).comes = comes  # type: ignore[attr-defined]  # it is one of those
                 await new.machines.apply(await governed(new))
                 assert [run.pause for run in await lanes(new)] == [None, None]
 
@@ -243,10 +236,7 @@ def test_a_pause_that_a_person_sets_meanwhile_stays(virtual: Ground) -> None:
     """The manifest is not put in force, and the hold ends for the other lanes alone."""
 
     async def main(ground: Ground) -> None:
-        async with shop(ground) as old:
-            await old.emit(Placed("a", 500))
-            await handled(old)
-            lane = old.run((await old.cell(KIND, "a").present_lane()).run)
+        async with _first_order(ground) as (_old, lane):
 
             async def comes() -> None:
                 await lane.pause("a person")
