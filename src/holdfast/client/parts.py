@@ -54,8 +54,12 @@ S = TypeVar("S")
 class Parts(Actor):
     """The parts of an engine, each for whoever the engine acts for; and how it is bound to somebody."""
 
-    def acting_as(self, who: str | Caller, *, tenant: str | None = None) -> Holdfast:
+    def acting_as(self, who: str | Caller, *, tenant: str | None = None, login: bool = False) -> Holdfast:
         """A client that acts for a user of a tenant, or for the user of a token. It is light, and needs no closing.
+
+        A name finds its user in any spelling. Give ``login`` if somebody else vouches for the name, such as a proxy:
+        there a name that looks alike may be another person's. Then only the spelling that is stored, or one that
+        `holdfast users link` gave to the user, finds the user; any other raises NotPermitted.
 
         Each of its operations is judged first: the user is enabled, and has the level that it needs. So it raises
         NotPermitted, which is noted in the audit, InvalidToken or UserNotFound. What belongs to another tenant is not
@@ -64,7 +68,7 @@ class Parts(Actor):
         from holdfast.client.people.binding import bind
         from holdfast.client.people.bound_client import ActingHoldfast
 
-        return ActingHoldfast(self._whole(), bind(self._whole(), who, tenant))
+        return ActingHoldfast(self._whole(), bind(self._whole(), who, tenant, login=login))
 
     @property
     def caller(self) -> Caller | None:

@@ -31,16 +31,20 @@ class NotAuthenticated(CallerError):
 class LoginRefused(CallerError):
     """A login with a provider of identities was not accepted: log in again, or ask the administrator for access.
 
-    ``tenant`` and ``user`` are whom the provider's claims mean, where they say so.
+    ``tenant`` and ``user`` are whom the provider's claims mean, where they say so. ``level`` is given if only a link
+    that a person makes is missing: the level of the login.
     """
 
     code = "login_refused"
     http_status = 403
 
-    def __init__(self, message: str, *, tenant: str | None = None, user: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, tenant: str | None = None, user: str | None = None, level: int | None = None
+    ) -> None:
         super().__init__(message)
         self.tenant = tenant
         self.user = user
+        self.level = level
 
 
 class ProviderFailed(HoldfastError):

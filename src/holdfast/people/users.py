@@ -1,6 +1,7 @@
 """Users: people and services of one tenant, each with a level and groups.
 
 A user's item has the form of the name by which people are compared as its id, so two spellings of one name are one
+user. A login is more strict than that: it finds a user by the spelling that is stored, or by one that was linked to the
 user. No user is deleted: a user who is gone is disabled, and the name keeps its history. The tenant's item counts the
 changes of its users of level 6, so that of two changes at once one sees the other.
 """
@@ -28,16 +29,19 @@ ENABLED: Final = "enabled"
 DISABLED: Final = "disabled"
 TOKEN_MARK: Final = "hf_"  # noqa: S105  # tokens begin with it
 MOST_GROUPS: Final = 100
+MOST_LOGINS: Final = 20
 LONGEST_NAME: Final = 200
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a user's item says. ``name`` is the id as it was first written."""
+    """What a user's item says. ``name`` is the id as it was first written; ``logins`` are other spellings of it, with
+    which the user logs in as well."""
 
     name: str
     level: int
     groups: tuple[str, ...] = ()
     disabled: bool = False
+    logins: tuple[str, ...] = ()
 
     @property
     def rules(self) -> bool:
@@ -47,6 +51,11 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def status(self) -> str:
         return DISABLED if self.disabled else ENABLED
+
+    def logs_in_as(self, login: str) -> bool:
+        """Whether a proxy or a provider that names ``login`` means this user. Names that look alike may be of other
+        people there."""
+        return login == self.name or login in self.logins
 
 
 _decoder = msgspec.json.Decoder(User)
@@ -85,6 +94,27 @@ def check_user_name(name: object) -> str:
             f"{TOKEN_MARK!r}, unlike {name!a:.60}"
         )
     return name
+
+
+def check_login(user: User, login: object) -> str:
+    """Another spelling of a user's name. Raises InvalidRequest."""
+    login = check_user_name(login)
+    if person(login) != person(user.name):
+        raise InvalidRequest(
+            f"{login!r:.100} is another name than {user.name!r}, not another spelling of it: "
+            "make a user of that name instead."
+        )
+    if not user.logs_in_as(login) and len(user.logins) >= MOST_LOGINS:
+        raise InvalidRequest(f"user {user.name!r} has {MOST_LOGINS} other spellings already: unlink one first.")
+    return login
+
+
+def unknown_login(tenant: str, login: str) -> str:
+    """Why a login is refused. It is the same if there is a user of another spelling: names are not given away."""
+    return (
+        f"tenant {tenant!r} has no user {login!r:.100}, in this very spelling: "
+        "for a login, capitals and other forms of a letter make a difference."
+    )
 
 
 def check_level(level: object) -> int:

@@ -15,10 +15,9 @@ from typing import Final, Protocol
 from starlette.requests import HTTPConnection
 
 from holdfast.client.engine import Holdfast
-from holdfast.errors import InvalidRequest, InvalidToken, NotAuthenticated, NotPermitted
-from holdfast.people.names import is_name, person
+from holdfast.errors import InvalidRequest, InvalidToken, NotAuthenticated
+from holdfast.people.names import is_name
 from holdfast.people.tokens import is_token
-from holdfast.people.users import user_key
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.call import Acting
 from holdfast.server.protection.proxies import TrustedProxies, peer_of, strangers
@@ -96,7 +95,8 @@ class TrustedHeader:
 
     The header counts only where the other end of the TCP connection is one of ``proxies``, whatever the request says of
     its origin; from anywhere else such a request is refused. The proxy must remove the header that a client sends. The
-    user must be one of ``tenant``, and enabled. A token beside the header must be the same user's, and then it counts.
+    user must be one of ``tenant``, in the spelling that is stored or linked to the user, and enabled: a name that looks
+    alike may be another person's. A token beside the header must be the same user's, and then it counts.
     """
 
     is_open_to_all = False
@@ -118,17 +118,14 @@ class TrustedHeader:
             return None
         if (peer := peer_of(connection)) not in self._proxies:
             raise NotAuthenticated(f"{self._header} is for trusted proxies alone, and {peer or 'the sender'} is none.")
-        user = self._named(values)
-        if await self._app.whole_store.item(user_key(self._tenant, user)) is None:
-            raise NotPermitted(
-                f"the proxy says that you are {user!r:.100}, and tenant {self._tenant!r} has no such user: "
-                "ask one of its users of level 6 to make one of that name."
-            )
+        client = self._app.acting_as(self._named(values), tenant=self._tenant, login=True)
+        user = await client.whoami()
+        assert user is not None
         acting = await self._tokens.authenticate(connection)
         if acting is None:
-            return Acting(self._app.acting_as(user, tenant=self._tenant), f"user:{user}", proof="header")
+            return Acting(client, f"user:{user.user}", proof="header")
         caller = await acting.client.whoami()
-        if caller is None or (caller.tenant, person(caller.user)) != (self._tenant, person(user)):
+        if caller is None or (caller.tenant, caller.user) != (user.tenant, user.user):
             raise NotAuthenticated("the token is not of the user whom the proxy names: send one of the two.")
         return acting
 

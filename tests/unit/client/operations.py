@@ -366,6 +366,7 @@ CALLS: dict[str, Call] = {
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
     "Users.identity": lambda app, it: app.users.identity(it.user, tenant=it.tenant),
+    "Users.link": lambda app, it: app.users.link(it.user, issuer="https://id.example", subject="1", tenant=it.tenant),
     "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
     "SlackAccounts.show": lambda app, it: app.slack.show(tenant=it.tenant),
     "SlackAccounts.use": lambda app, it: app.slack.use("C0123", tenant=it.tenant),

@@ -77,7 +77,7 @@ def behind(app: Holdfast, *proxies: str) -> Server:
 
 
 def test_a_proxy_names_the_user() -> None:
-    """An enabled user of the tenant, by any spelling. Anybody else is refused, and the page says whom to ask."""
+    """An enabled user of the tenant, as the name is stored. Any other is refused, and the page says whom to ask."""
 
     async def main() -> None:
         async with Holdfast("memory://", worker=False) as app:
@@ -86,11 +86,10 @@ def test_a_proxy_names_the_user() -> None:
             await token_of(app, "bolt", "eve", 6)
             await app.users.disable("dan", tenant="acme", by="root")
             async with served(app, server=behind(app, "127.0.0.1")) as address, person(address, None) as client:
-                for name in ("ann", "ANN"):
-                    me = (await client.get("/v1/me", headers={HEADER: name})).json()
-                    assert (me["user"], me["tenant"], me["level"]) == ("ann", "acme", 2)
+                me = (await client.get("/v1/me", headers={HEADER: "ann"})).json()
+                assert (me["user"], me["tenant"], me["level"]) == ("ann", "acme", 2)
                 for name, status, words in (
-                    ("eve", 403, "ask one of its users of level 6"),
+                    ("eve", 403, "Ask one of its users of level 6"),
                     ("dan", 403, "disabled"),
                     ("", 401, "must name one user"),
                     ("ann,eve", 401, "must name one user"),
@@ -103,10 +102,66 @@ def test_a_proxy_names_the_user() -> None:
                 assert (await client.get("/v1/me", headers=twice)).status_code == 401
                 page = await client.get("/runs", headers={HEADER: "eve", "Accept": "text/html"})
                 assert page.status_code == 403
-                assert "ask one of its users of level 6" in page.text
+                assert "Ask one of its users of level 6" in page.text
                 shown = await client.get("/runs", headers={HEADER: "ann", "Accept": "text/html"})
                 assert shown.status_code == 200
                 assert "Log out" not in shown.text
+
+    asyncio.run(main())
+
+
+LOOK_ALIKES = ("Ann", "\u00aann", "a\u207fn", "\uff41nn", "\u24d0nn", "an\u1db0")
+
+
+def test_a_name_that_looks_like_a_users_is_somebody_elses() -> None:
+    """The proxy vouches for the spelling: one that only looks the same is refused like a name that is not there, with
+    that user's token, too. The user is found by the spelling that is stored, of any level."""
+
+    async def main() -> None:
+        async with Holdfast("memory://", worker=False) as app:
+            token = await token_of(app, "acme", "ann", 6)
+            await token_of(app, "acme", "ste\ufb03", 6)  # it is stored like this
+            async with served(app, server=behind(app, "127.0.0.1")) as address, person(address, None) as client:
+                for name in (*LOOK_ALIKES, "steffi", "\u017fteffi"):
+                    for more in ({}, {"Authorization": f"Bearer {token}"}):
+                        refused = await client.get("/v1/me", headers={HEADER: name.encode(), **more})
+                        assert refused.status_code == 403, ascii(name)
+                        words = refused.json()["detail"]
+                        assert words.startswith(f"tenant 'acme' has no user {name!r}, in this very spelling"), words
+                        unknown = await client.get("/v1/me", headers={HEADER: "nobody-of-this-name", **more})
+                        assert unknown.json()["detail"] == words.replace(repr(name), "'nobody-of-this-name'")
+                for name in ("ann", "ste\ufb03"):
+                    me = (await client.get("/v1/me", headers={HEADER: name.encode()})).json()
+                    assert (me["user"], me["level"]) == (name, 6)
+
+    asyncio.run(main())
+
+
+def test_another_spelling_that_a_person_linked_logs_in() -> None:
+    """From the next request on, and until it is unlinked; with a token of the same user beside it, too. The first
+    refusal is in the audit, and those of the minute after it are not."""
+
+    async def main() -> None:
+        async with Holdfast("memory://", worker=False) as app:
+            ruler, token = await token_of(app, "acme", "root", 6), await token_of(app, "acme", "ann", 2)
+            async with served(app, server=behind(app, "127.0.0.1")) as address, person(address, None) as client:
+                for name in LOOK_ALIKES:
+                    await client.get("/v1/me", headers={HEADER: name.encode()})
+                entries = [each.record async for each in app.audit.list(tenant="acme", kind="operator")]
+                noted = [each for each in entries if each is not None and each["act"] == "refuse"]
+                assert [(each["who"], each["details"]["login"]) for each in noted] == [("Ann", "Ann")]
+                async with person(address, ruler) as root:
+                    linked = await root.patch("/v1/users/ann", json={"link": {"login": "Ann"}})
+                    assert linked.json()["logins"] == ["Ann"]
+                    for more in ({}, {"Authorization": f"Bearer {token}"}):
+                        me = (await client.get("/v1/me", headers={HEADER: "Ann", **more})).json()
+                        assert (me["user"], me["level"]) == ("ann", 2)
+                    assert (await client.get("/v1/me", headers={HEADER: "ANN"})).status_code == 403
+                    other = await root.patch("/v1/users/ann", json={"link": {"login": "anne"}})
+                    assert (other.status_code, other.json()["code"]) == (400, "invalid_request")
+                    assert (await root.patch("/v1/users/ann", json={"unlink_login": "Ann"})).json()["logins"] == []
+                assert (await client.get("/v1/me", headers={HEADER: "Ann"})).status_code == 403
+                assert (await client.get("/v1/me", headers={HEADER: "ann"})).status_code == 200
 
     asyncio.run(main())
 

@@ -169,21 +169,71 @@ def enable(name: str, dry_run: bool, who: str, reason: str, tenant: str, store: 
 
 @users.command()
 @click.argument("name")
+@click.option("--issuer", metavar="URL", help="The provider of identities, as its tokens name it.")
+@click.option("--subject", metavar="TEXT", help="The user's account there: `sub` of its tokens.")
+@click.option("--login", metavar="SPELLING", help="Another spelling of NAME that a provider or a proxy gives the user.")
 @options.dry_run
 @options.steered_by
 @options.why
 @options.tenant
 @options.store
-def unlink(name: str, dry_run: bool, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
-    """Take the link of user NAME to an account of a provider of identities off: the next one is linked instead."""
+def link(
+    name: str,
+    issuer: str | None,
+    subject: str | None,
+    login: str | None,
+    dry_run: bool,
+    who: str,
+    reason: str,
+    tenant: str,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Let user NAME log in with an account of a provider of identities, or with another spelling of the name.
+
+    Give --issuer and --subject, or --login, or all three. Users of level 5 and 6 log in with a provider only after
+    that. `holdfast doctor` lists who waits for it.
+    """
+    if (issuer is None) != (subject is None) or issuer is login is None:
+        raise click.UsageError("give --issuer and --subject, or --login: `holdfast doctor` lists what is missing")
 
     async def change(all_: Users) -> UserInfo:
         if dry_run:
             return await all_.get(name, tenant=tenant)
-        return await all_.unlink(name, tenant=tenant, by=who, reason=reason)
+        return await all_.link(name, issuer=issuer, subject=subject, login=login, tenant=tenant, by=who, reason=reason)
 
-    is_ = "would be" if dry_run else "is"
-    _change(store, change, f"user {name} of tenant {tenant} {is_} linked to no account", as_json, dry_run=dry_run)
+    ways = [f"as {login}"] if login is not None else []
+    ways += [f"with account {subject} of {issuer}"] if issuer is not None else []
+    logs_in = "would log in" if dry_run else "logs in"
+    _change(store, change, f"user {name} of tenant {tenant} {logs_in} {' and '.join(ways)}", as_json, dry_run=dry_run)
+
+
+@users.command()
+@click.argument("name")
+@click.option("--login", metavar="SPELLING", help="Take this other spelling of NAME off, not the account.")
+@options.dry_run
+@options.steered_by
+@options.why
+@options.tenant
+@options.store
+def unlink(
+    name: str, login: str | None, dry_run: bool, who: str, reason: str, tenant: str, store: str | None, as_json: bool
+) -> None:
+    """Take the link of user NAME to an account of a provider of identities off, or with --login another spelling.
+
+    Below level 5 the next account that logs in as NAME is linked instead; from level 5 on `users link` is needed.
+    """
+
+    async def change(all_: Users) -> UserInfo:
+        if dry_run:
+            return await all_.get(name, tenant=tenant)
+        return await all_.unlink(name, login=login, tenant=tenant, by=who, reason=reason)
+
+    if login is None:
+        sentence = f"{'would be' if dry_run else 'is'} linked to no account"
+    else:
+        sentence = f"{'would no longer log in' if dry_run else 'no longer logs in'} as {login}"
+    _change(store, change, f"user {name} of tenant {tenant} {sentence}", as_json, dry_run=dry_run)
 
 
 def _change(

@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.checks import Check
+from holdfast.cli.store.logins import examine_logins
 from holdfast.cli.store.schemas import schema_numbers, sqlite_path
 from holdfast.cli.store.servers import examine_server
 from holdfast.cli.store.wakeups import examine_wakeups
@@ -40,7 +41,8 @@ OLDEST_UNSEALED_SECONDS: Final = 600
 @options.policy
 @options.store
 def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
-    """Check Python, the store, settings, workers, runs, the gate, disk and wake-ups; exit 1 if something is wrong."""
+    """Check Python, the store, settings, workers, runs, the gate, logins, disk and wake-ups; exit 1 if something is
+    wrong."""
     checks = session.run(_examine(session.url_of(store)))
     if (wakeups := session.wakeups_of()) is not None:
         checks.append(session.run(examine_wakeups(wakeups)))
@@ -126,6 +128,7 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     yield await _tasks(app)
     yield await _receipts(app)
     yield await _audit(app)
+    yield await examine_logins(app)
 
 
 def _sqlite_settings(path: Path) -> Check:

@@ -8,9 +8,11 @@ import msgspec
 
 from holdfast.client.operators import operator_note
 from holdfast.client.people.refusals import Cause, Refusals
+from holdfast.client.people.refused_logins import note_spelling
 from holdfast.errors import InvalidRequest, InvalidToken, NotPermitted, UserNotFound
 from holdfast.people import tokens, users
 from holdfast.people.caller import Caller
+from holdfast.people.names import is_name
 from holdfast.people.permissions import LEAST, OPERATE, Refusal, judge
 from holdfast.store import protocol as p
 
@@ -24,10 +26,20 @@ USE_SECONDS: Final = 3600
 
 
 class Binding:
-    """A client's user. ``tenant`` is known from the start, or for a token from its first use on."""
+    """A client's user. ``tenant`` is known from the start, or for a token from its first use on. With ``login`` the
+    user must log in by this very spelling; else any spelling of the name will do."""
 
-    def __init__(self, engine: Holdfast, tenant: str | None, user: str, token: tokens.Presented | None = None) -> None:
+    def __init__(
+        self,
+        engine: Holdfast,
+        tenant: str | None,
+        user: str,
+        token: tokens.Presented | None = None,
+        *,
+        login: bool = False,
+    ) -> None:
         self._engine = engine
+        self._is_login = login
         self._user = user
         self._token = token
         self._tenant = tenant
@@ -114,6 +126,8 @@ class Binding:
 
     async def _user_of(self, tenant: str, name: str, operation: str) -> Caller:
         row = await self._engine.whole_store.item(users.user_key(tenant, name))
+        if self._is_login:
+            await self._check_login(row, tenant, name)
         if row is None:
             raise UserNotFound(f"there is no user {name!r} in tenant {tenant!r}: look with `holdfast users list`.")
         user = users.read_user(row)
@@ -125,6 +139,16 @@ class Binding:
                 operation=operation,
             )
         return caller
+
+    async def _check_login(self, row: p.ItemRow | None, tenant: str, login: str) -> None:
+        if row is not None and users.read_user(row).logs_in_as(login):
+            return
+        if row is not None and is_name(login):
+            await note_spelling(self._engine, tenant, login, "it is another spelling than that of the user")
+        raise NotPermitted(
+            f"{users.unknown_login(tenant, login)} Ask one of its users of level 6 to make one of that name, or to "
+            "link this spelling to yours with `holdfast users link`."
+        )
 
     async def _note_use(self, caller: Caller, token: str) -> None:
         """Keep that the token was used, at most once in ``USE_SECONDS``."""
@@ -142,7 +166,7 @@ class Binding:
         await engine.committer.commit(p.Operate(note, (p.PutItem(used),)))  # refused where another process was first
 
 
-def bind(engine: Holdfast, who: str | Caller, tenant: str | None) -> Binding:
+def bind(engine: Holdfast, who: str | Caller, tenant: str | None, *, login: bool = False) -> Binding:
     """Who it is about. Raises InvalidRequest where that is no name, and InvalidToken where it is no whole token."""
     if isinstance(who, Caller):
         return Binding(engine, who.tenant, who.user)
@@ -150,7 +174,7 @@ def bind(engine: Holdfast, who: str | Caller, tenant: str | None) -> Binding:
         raise InvalidRequest(f"a client acts for a user's name or a token, not for {who!r:.60}")
     if tokens.is_token(who):
         return Binding(engine, None, "", tokens.read_text(who))
-    return Binding(engine, engine.tenant_of(tenant), who)
+    return Binding(engine, engine.tenant_of(tenant), who, login=login)
 
 
 def _cause(refusal: Refusal) -> Cause:

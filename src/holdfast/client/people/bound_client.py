@@ -106,7 +106,7 @@ class ActingHoldfast(Holdfast):
     async def whoami(self) -> Caller:
         return judged_now(self._binding).caller
 
-    def acting_as(self, who: str | Caller, *, tenant: str | None = None) -> Holdfast:
+    def acting_as(self, who: str | Caller, *, tenant: str | None = None, login: bool = False) -> Holdfast:
         raise NotPermitted("a client that acts for a user cannot act for another: use the engine that it was made of.")
 
     def tenant_of(self, tenant: str | None) -> str:

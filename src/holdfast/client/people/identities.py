@@ -1,23 +1,37 @@
 """Identities: people for whom a provider vouches, and the users whom they are.
 
-The first login as a user links that user to the provider's account, by issuer and subject. From then on nobody with
-another account is let in as that user, even where the provider has given the name to somebody else. Level and groups
-that the provider vouches for are the user's from that login on; each change has its note in the audit.
+A login finds a user by the spelling of the name that is stored, or that was linked to the user. The first login as a
+user links that user to the provider's account, by issuer and subject; a user of level 5 or 6 is linked by a person
+before, and claims give these levels only to users who are. From then on no other account is let in as that user, even
+if the provider has given the name to somebody else. Level and groups that the provider vouches for are the user's from
+that login on; each change has its note in the audit.
 """
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.client.items import Change, change_item
 from holdfast.client.people.refusals import REFUSE
+from holdfast.client.people.refused_logins import RefusedLogin, note_login
 from holdfast.client.people.sessions import ConsoleSessions
 from holdfast.errors import LoginRefused, NameTaken, ServerReadOnly
-from holdfast.people.identities import LINKED, Identity, identity_key, read_identity, write_identity
+from holdfast.people.identities import (
+    LINKED,
+    LINKED_BY_PEOPLE,
+    LOGIN,
+    Identity,
+    identity_key,
+    link_command,
+    may_log_in,
+    read_identity,
+    write_identity,
+)
 from holdfast.people.tenants import tenant_key
-from holdfast.people.users import User, read_user, user_key
+from holdfast.people.users import User, read_user, unknown_login, user_key
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -48,42 +62,52 @@ class Identities:
     async def begin(self, vouched: Vouched, *, make: bool, read_only: bool = False) -> str:
         """Log somebody in; gives the new session's secret. With ``make`` a user who is not there is made.
 
-        Raises LoginRefused where there is no such user or the user is another account's, NotPermitted where the user is
-        disabled, LastRuler where the claims would leave the tenant without a user of level 6, and ServerReadOnly where
-        something must be changed first.
+        Raises LoginRefused where there is no user of this very spelling, the user is another account's, or a person
+        must link the account first; NotPermitted where the user is disabled, LastRuler where the claims would leave the
+        tenant without a user of level 6, and ServerReadOnly where something must be changed first.
         """
-        _check_same(await self._identity(vouched), vouched)
         user = await self._user(vouched)
+        if user is None and not make:
+            raise _refused(vouched, unknown_login(vouched.tenant, vouched.user))
+        _check_link(user, await self._identity(vouched), vouched)
         if user is not None:
-            await self._engine.acting_as(vouched.user, tenant=vouched.tenant).whoami()  # a disabled user is refused
-        elif not make:
-            raise _refused(vouched, f"tenant {vouched.tenant!r} has no user {vouched.user!r}.")
+            await self._engine.acting_as(user.name, tenant=vouched.tenant).whoami()  # a disabled user is refused
         elif await self._engine.whole_store.item(tenant_key(vouched.tenant)) is None:
             raise _refused(vouched, f"there is no tenant {vouched.tenant!r} yet.")
         if read_only and (user is None or _differs(user, vouched)):
             raise ServerReadOnly("your account has changed, and this server changes nothing: log in at another one.")
         if not read_only:
-            await self._link(vouched)  # first: of two accounts with one name, one alone may change the user
+            await self._link(user, vouched)  # first: of two accounts with one name, one alone may change the user
             await self._make_or_change(user, vouched)
-        return await self._sessions.begin_for(vouched.tenant, vouched.user, vouched.issuer)
+        return await self._sessions.begin_for(
+            vouched.tenant, vouched.user if user is None else user.name, vouched.issuer
+        )
 
     async def end(self, secret: str) -> None:
         """End the session that somebody had before: each login has a new one."""
         await self._sessions.end(secret)
 
-    async def note_refusal(self, tenant: str, reason: str, details: dict[str, str]) -> None:
-        """Keep in a tenant's audit that somebody was not let in."""
+    async def note_refusal(self, error: LoginRefused, tenant: str, issuer: str, subject: str) -> None:
+        """Keep in a tenant's audit that an account was not let in, and with whose name."""
         from holdfast.audit.notes import note
         from holdfast.audit.records import Operated
 
-        engine = self._engine
-        record = Operated(engine.clock.now(), REFUSE, BY, None, reason, details)
+        engine, now = self._engine, self._engine.clock.now()
+        if error.user is not None and await engine.whole_store.item(user_key(tenant, error.user)) is not None:
+            refused = RefusedLogin(error.user, now, issuer, subject, error.level)
+            await note_login(engine, tenant, refused, BY, str(error))
+            return
+        record = Operated(now, REFUSE, BY, None, str(error), {"issuer": issuer, "subject": subject})
         await engine.committer.commit(msgspec.structs.replace(note(tenant, None, record), id=engine.token()))
         engine.wake_sealer()
 
     async def _user(self, vouched: Vouched) -> User | None:
+        """The user whom the claims name. Raises LoginRefused where the name only looks like a user's."""
         row = await self._engine.whole_store.item(user_key(vouched.tenant, vouched.user))
-        return None if row is None else read_user(row)
+        user = None if row is None else read_user(row)
+        if user is not None and not user.logs_in_as(vouched.user):
+            raise _refused(vouched, unknown_login(vouched.tenant, vouched.user))
+        return user
 
     async def _make_or_change(self, user: User | None, vouched: Vouched) -> None:
         if user is None:
@@ -99,6 +123,7 @@ class Identities:
                 )
             except NameTaken:  # another login of the same account was quicker
                 user = await self._user(vouched)
+                _check_link(user, await self._identity(vouched), vouched)
         if user is not None:
             await self._follow(user, vouched)
 
@@ -114,29 +139,39 @@ class Identities:
     async def _identity(self, vouched: Vouched) -> p.ItemRow | None:
         return await self._engine.whole_store.item(identity_key(vouched.tenant, vouched.user))
 
-    async def _link(self, vouched: Vouched) -> None:
+    async def _link(self, user: User | None, vouched: Vouched) -> None:
         row = await self._identity(vouched)
-        _check_same(row, vouched)
+        _check_link(user, row, vouched)
         if row is not None and row.status == LINKED:
             return
-        body = write_identity(Identity(vouched.issuer, vouched.subject))
+        body = write_identity(Identity(vouched.issuer, vouched.subject, LOGIN))
 
         def change(present: p.ItemRow | None) -> Change:
-            _check_same(present, vouched)
+            _check_link(user, present, vouched)
             return Change(body, LINKED, details={"issuer": vouched.issuer, "subject": vouched.subject})
 
         key = identity_key(vouched.tenant, vouched.user)
         await change_item(self._engine, key, "link_identity", change, by=BY, reason=_reason(vouched))
 
 
-def _check_same(row: p.ItemRow | None, vouched: Vouched) -> None:
-    if row is None or row.status != LINKED:
-        return
-    if read_identity(row) != Identity(vouched.issuer, vouched.subject):
+def _check_link(user: User | None, row: p.ItemRow | None, vouched: Vouched) -> None:
+    """Raises LoginRefused where the user is linked to another account, or to none and no login may link them."""
+    link = None if row is None or row.status != LINKED else read_identity(row)
+    name, tenant = shlex.quote(vouched.user), shlex.quote(vouched.tenant)
+    if link is not None and link.account != (vouched.issuer, vouched.subject):
         raise _refused(
             vouched,
             f"user {vouched.user!r} is linked to another account of the provider. If that account is gone, "
-            f"`holdfast users unlink {vouched.user}` lets the next one in.",
+            f"`holdfast users unlink {name} --tenant {tenant}` takes it off.",
+        )
+    if not may_log_in(user, vouched.level, link):
+        ways = ("--issuer", vouched.issuer, "--subject", vouched.subject)
+        making = "" if user is not None else f"`holdfast users create {name} --level N --tenant {tenant}` and then "
+        raise _refused(
+            vouched,
+            f"users of level {LINKED_BY_PEOPLE} and more are linked to their account by a user of level 6 or the "
+            f"operator, not by a login: {making}`{link_command(vouched.tenant, vouched.user, *ways)}`.",
+            vouched.level or (user.level if user is not None else None),
         )
 
 
@@ -149,5 +184,5 @@ def _reason(vouched: Vouched) -> str:
     return f"claims of {vouched.issuer}"
 
 
-def _refused(vouched: Vouched, why: str) -> LoginRefused:
-    return LoginRefused(why, tenant=vouched.tenant, user=vouched.user)
+def _refused(vouched: Vouched, why: str, level: int | None = None) -> LoginRefused:
+    return LoginRefused(why, tenant=vouched.tenant, user=vouched.user, level=level)

@@ -45,6 +45,10 @@ class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
 _decoder = msgspec.json.Decoder(ConsoleSession)
 
 
+def read_session(row: p.ItemRow) -> ConsoleSession:
+    return _decoder.decode(row.body)
+
+
 class ConsoleSessions:
     """The sessions of one engine. The engine must be bound to nobody."""
 
@@ -69,7 +73,7 @@ class ConsoleSessions:
         row = await self._row(secret)
         if row is None or row.status != OPEN:
             return None
-        session = _decoder.decode(row.body)
+        session = read_session(row)
         if session.expires_at <= self._engine.clock.now():
             return None
         from holdfast.client.people.bound_client import ActingHoldfast
@@ -82,7 +86,7 @@ class ConsoleSessions:
         row = await self._row(secret)
         if row is None or row.status != OPEN:
             return None
-        session = _decoder.decode(row.body)
+        session = read_session(row)
         ended = Change(row.body, ENDED, self._engine.clock.now() + KEPT_SECONDS * 1_000_000)
         await change_item(self._engine, row.key, "logout", lambda _: ended, by=session.user)
         return session

@@ -15,8 +15,16 @@ from holdfast.client.people.tenants import no_tenant
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import IdentityInfo, UserInfo, user_info
 from holdfast.client.views.times import moment
-from holdfast.errors import EngineError, NameTaken, UserNotFound
-from holdfast.people.identities import LINKED, UNLINKED, identity_key, read_identity
+from holdfast.errors import EngineError, InvalidRequest, NameTaken, UserNotFound
+from holdfast.people.identities import (
+    LINKED,
+    UNLINKED,
+    Identity,
+    check_account,
+    identity_key,
+    read_identity,
+    write_identity,
+)
 from holdfast.people.tenants import tenant_key
 from holdfast.people.users import (
     CHANGE_USER,
@@ -25,6 +33,7 @@ from holdfast.people.users import (
     User,
     check_groups,
     check_level,
+    check_login,
     check_rulers,
     check_user_name,
     first_user_key,
@@ -127,15 +136,65 @@ class Users:
             return None
         found, at = read_identity(row), moment(row.changed_at)
         return IdentityInfo(
-            user=user.name, tenant=user.tenant, issuer=found.issuer, subject=found.subject, linked_at=at
+            user=user.name,
+            tenant=user.tenant,
+            issuer=found.issuer,
+            subject=found.subject,
+            linked_at=at,
+            made_by=found.made_by,
         )
 
     @operation("users.change")
-    async def unlink(
-        self, name: str, *, tenant: str | None = None, by: str | None = None, reason: str = ""
+    async def link(
+        self,
+        name: str,
+        *,
+        issuer: str | None = None,
+        subject: str | None = None,
+        login: str | None = None,
+        tenant: str | None = None,
+        by: str | None = None,
+        reason: str = "",
     ) -> UserInfo:
-        """Take a user's link to an account of a provider of identities off: the next account that logs in as this user
-        is linked. Nothing happens where there is none. Raises UserNotFound."""
+        """Say how a user logs in: with the account ``subject`` of the provider ``issuer``, instead of any other one;
+        or with ``login``, another spelling of the name that a provider or a trusted proxy gives them.
+
+        Both together are two changes, each with its note in the audit; the same again changes nothing. Raises
+        UserNotFound, and InvalidRequest where neither is given or ``login`` is another name.
+        """
+        account = None if issuer is None and subject is None else check_account(issuer, subject)
+        if account is None and login is None:
+            raise InvalidRequest("say what to link: an issuer and a subject, or another spelling of the name.")
+        user = await self.get(name, tenant=tenant)
+        if login is not None:
+            user = await self._edit(name, tenant, by, reason, lambda user: _with_login(user, login))
+        key = identity_key(user.tenant, user.name)
+        present = await self._app.store.item(key)
+        if account is None or (present is not None and _link_of(present) == account):
+            return user
+        details = {"issuer": account.issuer, "subject": account.subject}
+        change = Change(write_identity(account), LINKED, details=details)
+        await change_item(self._app, key, "link_identity", lambda _: change, by=by, reason=reason)
+        return user
+
+    @operation("users.change")
+    async def unlink(
+        self,
+        name: str,
+        *,
+        login: str | None = None,
+        tenant: str | None = None,
+        by: str | None = None,
+        reason: str = "",
+    ) -> UserInfo:
+        """Take a user's link to an account of a provider of identities off; with ``login`` instead this other spelling
+        of the name.
+
+        Below level 5 the next account that logs in as this user is linked; from level 5 on ``link`` is needed. Nothing
+        happens where there is no such link. Raises UserNotFound.
+        """
+        if login is not None:
+            return await self._edit(name, tenant, by, reason, lambda user: _without_login(user, login))
         app, user = self._app, await self.get(name, tenant=tenant)
         key = identity_key(user.tenant, user.name)
         present = await app.store.item(key)
@@ -148,11 +207,19 @@ class Users:
         await change_item(app, key, "unlink_identity", change, by=by, reason=reason)
         return user
 
-    async def _edit(self, name: str, tenant: str | None, by: str | None, reason: str, **fields: object) -> UserInfo:
+    async def _edit(
+        self,
+        name: str,
+        tenant: str | None,
+        by: str | None,
+        reason: str,
+        change: Callable[[User], User] = lambda user: user,
+        **fields: object,
+    ) -> UserInfo:
         def edit(present: User | None) -> User:
             if present is None:
                 raise _missing(name, self._app.tenant_of(tenant))
-            return msgspec.structs.replace(present, **fields)
+            return msgspec.structs.replace(change(present), **fields)
 
         return await self._change(name, tenant, CHANGE_USER, edit, by, reason)
 
@@ -205,7 +272,22 @@ class Users:
 def user_details(user: User) -> dict[str, str]:
     """A user as the audit's note of a change says: all that counts from then on."""
     groups = msgspec.json.encode(user.groups).decode()
-    return {"user": user.name, "level": str(user.level), "groups": groups, "status": user.status}
+    logins = {"logins": msgspec.json.encode(user.logins).decode()} if user.logins else {}
+    return {"user": user.name, "level": str(user.level), "groups": groups, "status": user.status, **logins}
+
+
+def _with_login(user: User, login: str) -> User:
+    if user.logs_in_as(check_login(user, login)):
+        return user
+    return msgspec.structs.replace(user, logins=(*user.logins, login))
+
+
+def _without_login(user: User, login: str) -> User:
+    return msgspec.structs.replace(user, logins=tuple([each for each in user.logins if each != login]))
+
+
+def _link_of(row: p.ItemRow) -> Identity | None:
+    return read_identity(row) if row.status == LINKED else None
 
 
 def _missing(name: str, tenant: str) -> UserNotFound:

@@ -115,12 +115,12 @@ class SyncHoldfast(SyncParts):
             loop.call(engine.close())
             loop.stop()
 
-    def acting_as(self, who: str | Caller, *, tenant: str | None = None) -> SyncHoldfast:
+    def acting_as(self, who: str | Caller, *, tenant: str | None = None, login: bool = False) -> SyncHoldfast:
         """A client that acts for a user of a tenant, or for the user of a token; see ``Holdfast.acting_as``."""
         from holdfast.client.sync.bound_client import ActingSync
 
         loop, engine = self._opened()
-        return ActingSync(loop, engine.acting_as(who, tenant=tenant))
+        return ActingSync(loop, engine.acting_as(who, tenant=tenant, login=login))
 
     def whoami(self) -> Caller | None:
         """The user that this client acts for, as of now; None where it is the process's own."""

@@ -56,6 +56,7 @@ class SyncUsers:
     disable = waited(Users.disable)
     enable = waited(Users.enable)
     identity = waited(Users.identity)
+    link = waited(Users.link)
     unlink = waited(Users.unlink)
 
 

@@ -53,6 +53,7 @@ class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...]
     disabled: bool
     changed_at: datetime
+    logins: tuple[str, ...]  # other spellings of the name with which the user logs in
 
 
 class IdentityInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +64,7 @@ class IdentityInfo(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
     subject: str
     linked_at: datetime
+    made_by: str  # "person", "login", or empty for a link of an older version
 
 
 class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,7 @@ def user_info(row: p.ItemRow) -> UserInfo:
         groups=user.groups,
         disabled=user.disabled,
         changed_at=moment(row.changed_at),
+        logins=user.logins,
     )
 
 

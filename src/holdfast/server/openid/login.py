@@ -22,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.identities import Identities
 from holdfast.errors import CallerError, HoldfastError, LoginRefused, ProviderFailed, TooManyRequests
+from holdfast.people.identities import LONGEST
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.console import cookies
 from holdfast.server.console.returns import local_path
@@ -128,7 +129,7 @@ class OpenIdLogin:
         if not code:
             raise LoginRefused(_BEGIN_AGAIN)
         claims = await self._provider.claims(code, login, self._address(request, *BACK))
-        account = {"issuer": self._openid.issuer, "subject": str(claims["sub"])[:200]}
+        account = {"issuer": self._openid.issuer, "subject": str(claims["sub"])[:LONGEST]}
         try:
             vouched = vouched_for(self._openid, claims)
             secret = await self._identities.begin(
@@ -164,7 +165,7 @@ class OpenIdLogin:
         tenant = getattr(error, "tenant", None) or DEFAULT_TENANT
         log.warning("OpenID Connect: %s of %s was refused: %s", account["subject"], account["issuer"], error)
         if isinstance(error, LoginRefused) and not self._settings.read_only and not self._notes.take(tenant):
-            await self._identities.note_refusal(tenant, str(error), account)
+            await self._identities.note_refusal(error, tenant, account["issuer"], account["subject"])
 
 
 def _login_of(request: Request) -> LoginSecrets:

@@ -28,13 +28,23 @@ class NewUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: Reason = ""
 
 
+class UserLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a user logs in: an account of a provider, by issuer and subject, or another spelling of the name."""
+
+    issuer: Text | None = None
+    subject: Text | None = None
+    login: Name | None = None
+
+
 class UserChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes different; what is left out stays. Each is a change of its own in the audit."""
 
     level: Level | None = None
     groups: Groups | None = None
     disabled: bool | None = None
-    unlink: bool = False  # whether the next account that logs in as this user is linked instead of the present one
+    unlink: bool = False  # whether the account of a provider that the user is linked to is taken off
+    unlink_login: Name | None = None  # another spelling of the name with which the user no longer logs in
+    link: UserLink | None = None
     reason: Reason = ""
 
 
@@ -112,6 +122,11 @@ async def change_user(call: RouteCall[Nothing, UserChange]) -> UserInfo:
         await change(name, tenant=tenant, by=by, reason=reason)
     if body.unlink:
         await users.unlink(name, tenant=tenant, by=by, reason=reason)
+    if body.unlink_login is not None:
+        await users.unlink(name, login=body.unlink_login, tenant=tenant, by=by, reason=reason)
+    if (link := body.link) is not None:
+        account = {"issuer": link.issuer, "subject": link.subject}
+        await users.link(name, **account, login=link.login, tenant=tenant, by=by, reason=reason)
     return await users.get(name, tenant=tenant)
 
 
@@ -230,7 +245,8 @@ ROUTES = (
         method="PATCH",
         path="/v1/users/{user}",
         operation="users.change",
-        words="Give a user another level or other groups, or disable or enable them. It counts at once.",
+        words="Give a user another level or other groups, disable or enable them, or say how they log in. It counts at "
+        "once.",
         handler=change_user,
         body=UserChange,
         answer=UserInfo,

@@ -23,11 +23,9 @@ from holdfast import (
     step_info,
     workflow,
 )
-from holdfast.client.items import Change, change_item
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.views.tasks import TaskInfo
 from holdfast.gate.policy.policy import parse
-from holdfast.people.identities import LINKED, Identity, identity_key, write_identity
 from holdfast.programs.function.actions import action
 from holdfast.server import Server, ServerSettings
 from holdfast.server.authentication import Operator
@@ -412,8 +410,7 @@ async def people(desk: Desk) -> None:
     await desk.press("/slack/accounts/U0CLEO/unmap")
     assert (await desk.app.slack.show(tenant="acme")).accounts == []
     await desk.press("/slack/accounts/U0CLEO/unmap", expect=404)
-    key, body = identity_key("acme", "cleo"), write_identity(Identity("https://id.example", "0815"))
-    await change_item(desk.app, key, "link_identity", lambda _: Change(body, LINKED), by="root")
+    await desk.press("/people/cleo/link", issuer="https://id.example", subject="0815")
     page = (await desk.ann.get("/people/cleo", headers=HERE)).text
     assert "0815" in page
     assert 'action="/people/cleo/unlink"' in page

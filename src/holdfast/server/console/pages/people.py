@@ -140,10 +140,24 @@ async def revoke(call: RouteCall[Any, None], typed: FormData) -> Done:
     return Done(path=("people", over.user), words="The token is good for nothing any more.")
 
 
+async def link(call: RouteCall[Any, None], typed: FormData) -> Done:
+    issuer, subject, login = (text_of(typed, name) or None for name in ("issuer", "subject", "login"))
+    user = await call.client.users.link(
+        call.path["user"],
+        issuer=issuer,
+        subject=subject,
+        login=login,
+        tenant=call.tenant,
+        by=call.by,
+        reason=reason_of(typed),
+    )
+    return Done(path=("people", user.name), words=f"{user.name} can log in like this from now on.")
+
+
 async def unlink(call: RouteCall[Any, None], typed: FormData) -> Done:
-    name, reason = call.path["user"], reason_of(typed)
-    user = await call.client.users.unlink(name, tenant=call.tenant, by=call.by, reason=reason)
-    return Done(path=("people", user.name), words="The next account that logs in as this user is linked.")
+    name, login, reason = call.path["user"], text_of(typed, "login") or None, reason_of(typed)
+    user = await call.client.users.unlink(name, login=login, tenant=call.tenant, by=call.by, reason=reason)
+    return Done(path=("people", user.name), words=f"{user.name} can no longer log in like this.")
 
 
 async def use_channel(call: RouteCall[Any, None], typed: FormData) -> Done:
@@ -192,9 +206,16 @@ FORMS = (
     ),
     ConsoleForm(path="/people/{user}/tokens", operation="tokens.change", words="Make a token.", act=mint, page=USER),
     ConsoleForm(
+        path="/people/{user}/link",
+        operation="users.change",
+        words="Link an account of the provider, or another spelling of the name.",
+        act=link,
+        page=USER,
+    ),
+    ConsoleForm(
         path="/people/{user}/unlink",
         operation="users.change",
-        words="Take the link to an account of the provider off.",
+        words="Take the link to an account of the provider off, or another spelling of the name.",
         act=unlink,
         page=USER,
     ),
