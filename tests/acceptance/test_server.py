@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
 from holdfast.server.listener import GRACE_SECONDS
+from tests.acceptance.processes import until
 
 APP = """
 from holdfast import Holdfast, step, workflow
@@ -187,3 +191,28 @@ def test_a_first_start_prints_a_link_that_makes_the_first_user_once(tmp_path: Pa
     assert second.stderr.readline().startswith("serving http://127.0.0.1:")
     second.send_signal(signal.SIGTERM)
     assert "welcome" not in second.communicate(timeout=SECONDS)[1]
+
+
+def test_more_connections_than_the_process_has_files_are_refused(tmp_path: Path) -> None:
+    """With 256 files it keeps 192 connections and answers 503 to the others, at once and without a traceback."""
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    limited = ["sh", "-c", 'ulimit -n 256 && exec "$@"', "sh"]
+    command = [sys.executable, "-m", "holdfast", "serve", "app.py", "--no-auth", "--no-worker", "--port", "0", "--json"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*limited, *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    port = urlsplit(json.loads(process.stdout.readline())["address"]).port or 0
+    with contextlib.ExitStack() as stack:
+        callers = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=SECONDS)) for _ in range(500)
+        ]
+        answers = {caller.recv(12) for caller in callers}
+        assert answers == {b"HTTP/1.1 503", b""}  # the others are closed later, because they ask nothing
+    with httpx.Client(timeout=SECONDS, trust_env=False) as http:
+        until(lambda: http.get(f"http://127.0.0.1:{port}/healthz").status_code == 200, "room for a connection")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    written = (tmp_path / "log").read_text()
+    assert "Traceback" not in written
+    assert "192 connections are open" in written

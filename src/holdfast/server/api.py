@@ -12,13 +12,14 @@ Whatever fails is answered as a problem.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Final
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from holdfast.client.engine import Holdfast
@@ -48,7 +49,7 @@ from holdfast.server.public import PublicRoute
 from holdfast.server.route import EVENTS, JSON, Route
 from holdfast.server.router import Match, Router, path_of
 from holdfast.server.settings import ServerSettings
-from holdfast.server.streams.guard import guarded
+from holdfast.server.streams.guard import EventStream
 from holdfast.server.streams.watcher import StreamWatcher
 
 log = logging.getLogger("holdfast.server")
@@ -58,6 +59,9 @@ Observe = Callable[[str, str, int, float], None]
 
 Fail = Callable[[HoldfastError, Request], Response]
 """Makes the answer to a request that failed."""
+
+HUNG_UP: Final = 499
+"""The status, as proxies count it, of a request whose sender left before it was there. It is only seen in metrics."""
 
 _UNEXPECTED: Final = "something went wrong that nobody expected: the server's log says what. Nothing was half done."
 
@@ -102,7 +106,8 @@ class Api:
         if (trace := request.headers.get(TRACEPARENT)) is not None:
             receive_trace(trace)
         response = await self.respond(request)
-        await response(scope, receive, send)
+        with contextlib.suppress(ClientDisconnect):
+            await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
         """The response to a request; a problem where something fails."""
@@ -125,6 +130,8 @@ class Api:
             if isinstance(error, EngineError):
                 log.exception("%s %s failed", request.method, path)
             return self._fail(error, request)
+        except ClientDisconnect:
+            return Response(status_code=HUNG_UP)
         except Exception:
             log.exception("%s %s failed", request.method, path)
             return self._fail(EngineError(_UNEXPECTED), request)
@@ -171,11 +178,11 @@ class Api:
                     if call is None:
                         call = await self._read(request, route, match, acting)
                     answer = await route.handler(call)
-                    if isinstance(answer, Events) and request.method == "HEAD":
-                        return Response(media_type=EVENTS)  # a stream that nobody reads would not end
-                    return self._written(route, answer, path_of(request.scope))
+                    if not isinstance(answer, Events):
+                        return self._written(route, answer)
             except CallerChanged:
                 continue  # nothing was committed: it is judged anew
+            return await self._streamed(answer, request)
 
     async def _read(self, request: Request, route: Route, match: Match[Any], acting: Acting) -> RouteCall[Any, Any]:
         pairs = request.query_params.multi_items()
@@ -188,15 +195,20 @@ class Api:
             body = read_body(await body_of(request, route.body_limit), route.body, self._settings.body_depth)
         return RouteCall(self._app, request, acting, match.parameters, query, body, self._settings, self._watcher)
 
-    def _written(self, route: Route, answer: Any, path: str) -> Response:
+    async def _streamed(self, answer: Events, request: Request) -> Response:
+        stream = await EventStream.begin(answer.stream, path_of(request.scope))
+        if request.method != "HEAD":
+            return stream
+        await stream.end()  # nobody reads it
+        return Response(media_type=EVENTS)
+
+    def _written(self, route: Route, answer: Any) -> Response:
         match answer:
             case Response():
                 return answer
             case FileAnswer(data=data, media=media, name=name, headers=more):
                 headers = {"Content-Disposition": f'attachment; filename="{_file_name(name)}"'} if name else {}
                 return Response(data, headers={**headers, **more}, media_type=media)
-            case Events(stream=stream):
-                return StreamingResponse(guarded(stream, path), media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
             case Answered(view=view, headers=headers):
                 return Response(self._writers[route](view), route.status, headers, media_type=JSON)
             case None if route.answer is None:

@@ -10,6 +10,7 @@ from holdfast.client.engine import Holdfast
 from holdfast.server.health import Health
 from holdfast.server.metrics import Metrics
 from holdfast.server.protection.headers import SecurityHeaders
+from holdfast.server.settings import ServerSettings
 
 
 class Exporter:
@@ -17,6 +18,7 @@ class Exporter:
 
     def __init__(self, app: Holdfast, token: str | None) -> None:
         self.is_open_to_all = token is None
+        self.settings = ServerSettings()
         self.metrics = Metrics(app, None, token, is_open_to_all=self.is_open_to_all)
         routes = [
             StarletteRoute(each.path, each.handler, methods=[each.method])

@@ -21,6 +21,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stream_limit: int = 1000  # open streams of events, together
     stream_limit_each: int = 250  # of them, those of one token or session
     stream_seconds: float = 600.0  # a stream ends after this time, and its reader goes on with a new one
+    connection_limit: int = 2000  # open connections, and never more than three quarters of the files of the process
+    connection_limit_each: int = 500  # of them, those of one address that is no trusted proxy
+    request_seconds: float = 30.0  # a request must have arrived whole, with its body, so long after its first byte
+    idle_seconds: float = 5.0  # a connection without a request is closed after this time
     metrics_token: str | None = None  # who may read /metrics; without one nobody, unless the server asks nobody
     bulk_limit: int = 1000  # runs that one request over a filter changes
     trusted_proxies: tuple[str, ...] = THIS_HOST  # whose X-Forwarded-For and X-Forwarded-Proto count

@@ -9,11 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
+import pytest
 
 from holdfast import Holdfast
 from holdfast.server import Server, ServerSettings
 from holdfast.server.route import EVENTS
 from tests.serving import person, served, token_of
+from tests.unit.cli.cli_machines import Poured, tank
 from tests.unit.server.test_runs import WAIT, WORKFLOWS
 
 
@@ -193,9 +196,8 @@ def test_one_caller_cannot_have_all_streams() -> None:
             ):
                 async with greedy.stream("GET", "/v1/events/runs") as first:
                     await anext(events(first))
-                    async with greedy.stream("GET", "/v1/events/inbox") as second:
-                        (refused,) = [each async for each in events(second)]
-                        assert refused.data["code"] == "too_many_requests"
+                    second = await greedy.get("/v1/events/inbox")
+                    assert (second.status_code, second.json()["code"]) == (429, "too_many_requests")
                     async with other.stream("GET", "/v1/events/runs") as third:
                         assert (await anext(events(third))).kind == "runs"
                 while server.watcher.open_streams:  # noqa: ASYNC110  # uvicorn tells nobody that a reader has gone
@@ -223,19 +225,35 @@ def test_whoever_asks_for_the_head_of_a_stream_opens_none() -> None:
     asyncio.run(main())
 
 
-def test_too_many_streams_are_refused() -> None:
+@pytest.mark.parametrize("limits", [{"stream_limit_each": 2}, {"stream_limit": 2}], ids=["of one caller", "of all"])
+def test_one_stream_more_than_the_limit_is_refused_before_it_begins(limits: dict[str, int]) -> None:
+    """Of every kind, and HEAD likewise, with the status and the time to wait; each that ends makes room for one."""
+    paths = ["/v1/events/runs", "/v1/events/runs/r", "/v1/events/inbox", "/v1/events/cells/cli_tank/1"]
+
     async def main() -> None:
         async with Holdfast("memory://", workflows=WORKFLOWS) as app:
             token = await token_of(app, "acme", "ann", 4)
-            server = Server(app, settings=ServerSettings(stream_limit=1))
-            async with (
-                served(app, server=server) as address,
-                person(address, token) as client,
-                client.stream("GET", "/v1/events/runs") as first,
-            ):
-                await anext(events(first))
-                async with client.stream("GET", "/v1/events/runs") as second:
-                    (refused,) = [each async for each in events(second)]
-                    assert (refused.kind, refused.data["code"]) == ("problem", "too_many_requests")
+            sent = await app.emit(Poured(1, 5), tenant="acme")
+            await app.cell(tank, 1, tenant="acme").state(after=sent.places[0])
+            server = Server(app, settings=msgspec.convert(limits, ServerSettings))
+            async with served(app, server=server) as address, person(address, token) as client:
+                await wait_for(client, "r")
+                for path in paths:
+                    first = await client.send(client.build_request("GET", path), stream=True)
+                    second = await client.send(client.build_request("GET", path), stream=True)
+                    assert (first.status_code, second.status_code, server.watcher.open_streams) == (200, 200, 2)
+                    for each in paths:
+                        third = await client.get(each)
+                        assert (third.status_code, third.json()["code"]) == (429, "too_many_requests"), each
+                        assert third.headers["retry-after"] == "5"
+                        assert (await client.head(each)).status_code == 429
+                    await second.aclose()
+                    while server.watcher.open_streams == 2:  # noqa: ASYNC110  # uvicorn tells nobody of it
+                        await asyncio.sleep(0.001)
+                    assert (await client.head(path)).status_code == 200
+                    assert server.watcher.open_streams == 1
+                    await first.aclose()
+                    while server.watcher.open_streams:  # noqa: ASYNC110  # uvicorn tells nobody of it
+                        await asyncio.sleep(0.001)
 
     asyncio.run(main())

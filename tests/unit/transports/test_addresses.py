@@ -37,13 +37,98 @@ PRIVATE = [
 ]
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+BLOCKS = [
+    # the address before the block, its first, its last, and the one after it; None where a neighbour is private, too
+    (None, "0.0.0.0", "0.255.255.255", "1.0.0.0"),
+    ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
+    ("100.63.255.255", "100.64.0.0", "100.127.255.255", "100.128.0.0"),
+    ("126.255.255.255", "127.0.0.0", "127.255.255.255", "128.0.0.0"),
+    ("169.253.255.255", "169.254.0.0", "169.254.255.255", "169.255.0.0"),
+    ("172.15.255.255", "172.16.0.0", "172.31.255.255", "172.32.0.0"),
+    ("191.255.255.255", "192.0.0.0", "192.0.0.255", "192.0.1.0"),
+    ("192.0.1.255", "192.0.2.0", "192.0.2.255", "192.0.3.0"),
+    ("192.88.98.255", "192.88.99.0", "192.88.99.255", "192.88.100.0"),
+    ("192.167.255.255", "192.168.0.0", "192.168.255.255", "192.169.0.0"),
+    ("198.17.255.255", "198.18.0.0", "198.19.255.255", "198.20.0.0"),
+    ("198.51.99.255", "198.51.100.0", "198.51.100.255", "198.51.101.0"),
+    ("203.0.112.255", "203.0.113.0", "203.0.113.255", "203.0.114.0"),
+    ("223.255.255.255", "224.0.0.0", "239.255.255.255", None),
+    (None, "240.0.0.0", "255.255.255.255", None),
+    # of IPv6, what is below the addresses that are given out, and between the blocks in it
+    (None, "::", "::ffff:ffff", None),  # unspecified, loopback, and IPv4-compatible
+    (None, "::fffe:ffff:ffff", "::ffff:0.255.255.255", "::ffff:1.0.0.0"),  # IPv4-mapped, as its address of IPv4
+    ("::ffff:9.255.255.255", "::ffff:10.0.0.0", "::ffff:10.255.255.255", "::ffff:11.0.0.0"),
+    ("::ffff:126.255.255.255", "::ffff:127.0.0.0", "::ffff:127.255.255.255", "::ffff:128.0.0.0"),
+    ("::ffff:223.255.255.255", "::ffff:224.0.0.0", "::ffff:255.255.255.255", None),
+    (None, "::1:0:0:0", "::1:0:ffff:ffff", None),
+    (None, "::ffff:0:0:0", "::ffff:0:ffff:ffff", None),  # IPv4-translated
+    (None, "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff", "64:ff9b::0.255.255.255", "64:ff9b::1.0.0.0"),  # NAT64, likewise
+    ("64:ff9b::9.255.255.255", "64:ff9b::10.0.0.0", "64:ff9b::10.255.255.255", "64:ff9b::11.0.0.0"),
+    ("64:ff9b::169.253.255.255", "64:ff9b::169.254.0.0", "64:ff9b::169.254.255.255", "64:ff9b::169.255.0.0"),
+    ("64:ff9b::223.255.255.255", "64:ff9b::224.0.0.0", "64:ff9b::255.255.255.255", None),
+    (None, "64:ff9b::1:0:0", "64:ff9b:0:ffff:ffff:ffff:ffff:ffff", None),
+    (None, "64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", None),  # NAT64 of one network
+    (None, "100::", "100::ffff:ffff:ffff:ffff", None),  # thrown away
+    (None, "100:0:0:1::", "100:0:0:1:ffff:ffff:ffff:ffff", None),
+    (None, "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"),
+    ("2001:db7:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"),
+    ("2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::"),
+    ("3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"),
+    ("3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", None),
+    (None, "5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff", None),  # segment routing
+    (None, "fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", None),  # unique local
+    (None, "fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", None),  # link-local
+    (None, "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", None),  # site-local
+    (None, "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", None),  # multicast
+]
+
+HIDDEN = [
+    "::127.0.0.1",
+    "::10.0.0.1",
+    "::8.8.8.8",
+    "::ffff:0:127.0.0.1",
+    "::ffff:0:10.0.0.1",
+    "::ffff:0:8.8.8.8",
+    "64:ff9b:1::127.0.0.1",
+    "64:ff9b:1:ffff::10.0.0.1",
+    "64:ff9b:1::8.8.8.8",
+    "fec0::1",
+    "2002:7f00:1::1",
+    "2002:808:808::1",
+    "2001:0:7f00:1:0:0:80ff:fffe",  # Teredo, of a server and a client at loopback
+    "2001:0:808:808::f7f7:f7f7",
+    "fd00:ec2::254",
+]
+
+
+@pytest.mark.parametrize("address", [*PRIVATE, *HIDDEN])
 def test_an_address_inside_is_private(address: str) -> None:
     """Also where it is written inside another."""
     assert not hosts.is_public_address(address)
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946"])
+@pytest.mark.parametrize(("before", "first", "last", "after"), BLOCKS)
+def test_a_special_block_ends_where_its_registry_says(
+    before: str | None, first: str, last: str, after: str | None
+) -> None:
+    """The same on every version of Python: its first and last address are private, those beside it are public."""
+    assert not hosts.is_public_address(first)
+    assert not hosts.is_public_address(last)
+    assert all(hosts.is_public_address(each) for each in (before, after) if each is not None)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "93.184.216.34",
+        "8.8.8.8",
+        "2606:2800:220:1:248:1893:25c8:1946",
+        "::ffff:8.8.8.8",
+        "64:ff9b::808:808",
+        "2001:4860:4860::8888",
+        "2a00:1450:4001:81b::200e",
+    ],
+)
 def test_an_address_of_the_internet_is_public(address: str) -> None:
     assert hosts.is_public_address(address)
 
@@ -60,6 +145,10 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
         ("*.internal 10.0.0.0/8", "b.example", "::ffff:10.9.9.9", True),
         ("10.0.0.0/8", "b.example", "192.168.0.1", False),
         ("fc00::/7", "b.example", "fc00::1", True),
+        ("10.0.0.0/8", "b.example", "64:ff9b::10.9.9.9", True),
+        ("10.0.0.0/8", "b.example", "::10.9.9.9", False),
+        ("10.0.0.0/8", "b.example", "2002:a09:909::1", False),
+        ("64:ff9b:1::/48", "b.example", "64:ff9b:1::10.9.9.9", True),
         ("*", "b.example", "127.0.0.1", True),
     ],
 )
@@ -77,7 +166,10 @@ def refused(request: dict[str, Any], said: str) -> AddressRefused:
     return raised.value
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f.1", "2130706433", "127.1"])
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "0x7f.1", "2130706433", "127.1", "[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[fec0::1]"],
+)
 def test_no_private_address_is_called_unless_the_operator_lists_it(
     server: Server, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:

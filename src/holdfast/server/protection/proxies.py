@@ -84,8 +84,12 @@ def strangers(connection: HTTPConnection) -> list[str]:
 
 
 def sender_of(connection: HTTPConnection) -> str:
-    """What failures are counted by: the address; of IPv6 the network, since one host has as many as it likes."""
-    host = connection.client.host if connection.client is not None else ""
+    """What failures of a request are counted by."""
+    return counted_as(connection.client.host if connection.client is not None else "")
+
+
+def counted_as(host: str) -> str:
+    """What is counted for an address: itself; of IPv6 its network, since one host has as many as it likes."""
     address = _address(host)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))

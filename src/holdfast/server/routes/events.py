@@ -75,8 +75,8 @@ def _place(id: str | None) -> tuple[int, int] | None:
 async def _run_stream(
     call: RouteCall[Any, Any], key: p.Key, generation: int, first: int
 ) -> AsyncGenerator[bytes, None]:
-    yield BEGIN
     async with call.watcher.run(key, call.acting.key) as subscription:
+        yield BEGIN
         async for row in changes(call, subscription):
             if row is None:
                 yield PING
@@ -139,8 +139,8 @@ async def _list_stream(
     call: RouteCall[Any, Any], key: Hashable, read: Any, kind: str, write: Any, operation: str
 ) -> AsyncGenerator[bytes, None]:
     seen = call.header("Last-Event-ID")
-    yield BEGIN
     async with call.watcher.listing(key, read, call.acting.key) as subscription:
+        yield BEGIN
         async for page in changes(call, subscription):
             if page is None:
                 yield PING

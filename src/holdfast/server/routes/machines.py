@@ -211,8 +211,8 @@ async def follow_cell(call: RouteCall[TailQuery, None]) -> Events:
 
 
 async def _stream(call: RouteCall[Any, Any], cell: CellHandle[Any], place: CellFollower) -> AsyncGenerator[bytes, None]:
-    yield BEGIN
-    async with call.watcher.run(await cell.present_lane()) as subscription:
+    async with call.watcher.run(await cell.present_lane(), call.acting.key) as subscription:
+        yield BEGIN
         async for row in changes(call, subscription):
             if row is None:
                 yield PING  # the cell may have gone to another lane since, which nobody watches here

@@ -120,13 +120,13 @@ class StreamWatcher(Role):
         return self._alarm is not None or self._woken.is_set()
 
     @asynccontextmanager
-    async def run(self, key: p.Key, caller: str = "") -> AsyncIterator[Subscription]:
+    async def run(self, key: p.Key, caller: str) -> AsyncIterator[Subscription]:
         """Watch a run's row. ``caller`` is whose stream it is."""
         async with self._subscribed(("run", key), Subject(key, None), caller) as found:
             yield found
 
     @asynccontextmanager
-    async def listing(self, key: Hashable, read: Read, caller: str = "") -> AsyncIterator[Subscription]:
+    async def listing(self, key: Hashable, read: Read, caller: str) -> AsyncIterator[Subscription]:
         """Watch what ``read`` reads; equal keys share it."""
         async with self._subscribed(key, Subject(None, read), caller) as found:
             yield found

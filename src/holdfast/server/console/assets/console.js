@@ -83,6 +83,8 @@
       soon();
     });
     source.addEventListener("end", () => source.close());
+    const opened = source; // refused, as when too many streams are open, it does not connect again by itself
+    source.onerror = () => { if (opened.readyState === EventSource.CLOSED) setTimeout(() => { if (source === opened) listen(); }, 10000); };
   };
   const switchLive = () => {
     keep("holdfast-live", kept("holdfast-live", "yes") === "yes" ? "no" : "yes");
