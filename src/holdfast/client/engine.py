@@ -177,6 +177,8 @@ class Holdfast(Parts):
         if self.worker is not None:
             await self.worker.stop(grace_seconds)
         self._is_open = False
+        if "readers" in vars(self):
+            await self.readers.close()
         await self.waiters.stop()
         await self.committer.stop(CLOSED)
         await self.neighbours.close()

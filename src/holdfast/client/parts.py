@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.client.definitions.app_definitions import AppDefinitions
+    from holdfast.client.definitions.readers import Readers
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.audit import Audit
     from holdfast.client.governance.receipts import Receipts
@@ -118,6 +119,13 @@ class Parts(Actor):
 
         engine = self._whole()
         return AppDefinitions(engine, Definitions(EngineTools(self._steps)), *engine._given_definitions)
+
+    @cached_property
+    def readers(self) -> Readers:
+        """The processes that read what users send."""
+        from holdfast.client.definitions.readers import Readers
+
+        return Readers()
 
     @cached_property
     def catalogue(self) -> Catalogue:

@@ -7,6 +7,7 @@ The tree is split by who must act::
     │   ├── InvalidFunction          a decorator was given something it cannot use
     │   ├── InvalidDefinition        a definition cannot be accepted, or a run of it cannot go on
     │   ├── InvalidManifest          a manifest of machines cannot be accepted
+    │   ├── TooCostly                reading what was sent takes too much time or memory
     │   ├── DuplicateName            two workflows, steps or schemas share one name
     │   ├── Unencodable              a value cannot be written as data
     │   ├── Undecodable              data does not fit the annotated type
@@ -121,6 +122,7 @@ from holdfast.errors.author import (
     NotAwaited,
     NotInWorkflow,
     PayloadTooLarge,
+    TooCostly,
     Undecodable,
     Unencodable,
 )
@@ -319,6 +321,7 @@ __all__ = [
     "TenantNotFound",
     "TerminalError",
     "TokenNotFound",
+    "TooCostly",
     "TooManyRequests",
     "TransportFailed",
     "TransportTimeout",

@@ -40,6 +40,12 @@ class InvalidManifest(AuthorError):
         self.faults = tuple(faults)
 
 
+class TooCostly(AuthorError):
+    """What was sent takes too much processor time or memory to read: send less, or something simpler."""
+
+    code = "too_costly"
+
+
 class DuplicateName(AuthorError):
     """Two workflows, steps or schemas share one name: rename one with ``name=``, a schema with ``@schema``."""
 

@@ -72,7 +72,7 @@ class CompiledExpression:
 
     def bind(self, variables: Mapping[str, Any]) -> cel.Activation:
         """Variables that several programs of one environment can be executed over. Raises CannotEvaluate."""
-        values = {name: _plain(value) for name, value in variables.items()}
+        values = {name: plain(value) for name, value in variables.items()}
         try:
             return self._environment.Activation(values)
         except Exception as error:
@@ -85,6 +85,8 @@ class CompiledExpression:
             value = self._expression.eval(bound)
             kind = value.type().name()
             found = value.plain_value()
+        except MemoryError:
+            raise  # another machine may have had it
         except Exception as error:
             raise _explained(str(error)) from None
         if kind == "ERROR":
@@ -166,7 +168,7 @@ def _explained(message: str) -> CannotEvaluate:
     return CannotEvaluate(text)
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """A value in the form that the library takes. Raises CannotEvaluate for other types.
 
     The library itself would refuse a value only where it is used. Then the result would depend on whether the value is
@@ -182,11 +184,11 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST_VALUE:
         raise CannotEvaluate(f"a value nests more than {DEEPEST_VALUE} levels deep")
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {_key(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, depth + 1) for item in value]
+        return [plain(item, depth + 1) for item in value]
     if isinstance(value, str | int | float):  # an enumeration's member, for example
-        return _plain(str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value))
+        return plain(str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value))
     raise CannotEvaluate(f"CEL has no values of type {kind.__name__}")
 
 
@@ -206,7 +208,7 @@ def _whole(value: int) -> int:
 
 def _key(value: Any) -> Any:
     if isinstance(value, str | int):
-        return _plain(value)
+        return plain(value)
     raise CannotEvaluate(f"CEL has no maps with keys of type {type(value).__name__}")
 
 

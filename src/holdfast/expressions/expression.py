@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast.errors import InvalidDefinition
 from holdfast.expressions.checker import Checker
 from holdfast.expressions.engine import (
     CannotEvaluate,
@@ -19,8 +20,10 @@ from holdfast.expressions.engine import (
     MissingMember,
     compiled,
 )
+from holdfast.expressions.extents import LARGEST_AT_ONCE, LARGEST_HERE, can_grow, largest_made
 from holdfast.expressions.parser import parse, within_depth
 from holdfast.expressions.printer import unparse
+from holdfast.expressions.process import CutOff, is_limited
 from holdfast.expressions.reads import Read, cut, cutting_of, place_of, uses_of
 from holdfast.expressions.shapes import ValueShape
 from holdfast.expressions.shortcut import NotSimple, shortcut_of
@@ -36,7 +39,8 @@ class Expression:
     """An expression in CEL over ``roots``: each variable with its shape. Raises InvalidExpression with every fault.
 
     It is made of a text or a tree. ``wanted`` is the shape that its value must have. With ``lazily`` the engine sees it
-    when it is first needed, for texts that have been accepted before.
+    when it is first needed, for texts that have been accepted before. One that is evaluated ``at_once`` waits for no
+    other process: it has no value if it may make a large one.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Expression:
         *,
         longest_list: int = LONGEST_LIST,
         lazily: bool = False,
+        at_once: bool = False,
     ) -> None:
         given = parse(source) if isinstance(source, str) else within_depth(source)
         checker = Checker(roots)
@@ -67,6 +72,8 @@ class Expression:
         """The variables that it reads."""
         self._parts = [(str(root), part) for root, part in cutting_of(uses, roots, longest_list).items()]
         self._shortcut = shortcut_of(self.tree, roots)
+        self._can_grow = can_grow(self.tree)
+        self._at_once = at_once
         self._program: CompiledExpression | None = None
         if not lazily:
             self._program = self._compiled(source if isinstance(source, str) else self.text)
@@ -94,11 +101,30 @@ class Expression:
         return found
 
     def evaluate_by_engine(self, variables: Mapping[str, Any]) -> Any:
-        """The same without the shortcut that simple expressions have."""
+        """The same without the shortcut that simple expressions have.
+
+        Raises InvalidDefinition if it takes too much time or memory, which nothing may catch: another machine might
+        have had them.
+        """
         if self._program is None:
             self._program = self._compiled(self.text)
         given = {name: cut(variables[name], part) for name, part in self._parts if name in variables}
+        if self._can_grow and (units := largest_made(self.tree, given)) > LARGEST_HERE and not is_limited():
+            if not self._at_once:
+                return self._evaluate_apart(given)
+            if units > LARGEST_AT_ONCE:
+                raise CannotEvaluate(f"it may make values of more than {LARGEST_AT_ONCE:,} characters")
         return self._program.execute(given)
+
+    def _evaluate_apart(self, given: Mapping[str, Any]) -> Any:
+        from holdfast.expressions.evaluator import evaluate_apart  # few expressions make such values
+
+        try:
+            return evaluate_apart(self.text, self._types, given)
+        except (CutOff, OSError):
+            raise InvalidDefinition(
+                f"the expression `{self.text[:200]}` takes too long, or too much memory: mend it"
+            ) from None
 
     def _compiled(self, original: str) -> CompiledExpression:
         try:

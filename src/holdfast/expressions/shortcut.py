@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.expressions.engine import DEEPEST_VALUE, CannotEvaluate, MissingMember
+from holdfast.expressions.extents import LARGEST_HERE
 from holdfast.expressions.reads import shape_at, step_of
 from holdfast.expressions.shapes import ValueShape, fitted
 from holdfast.expressions.syntax import (
@@ -28,9 +29,13 @@ from holdfast.expressions.syntax import (
     Subscript,
     Tree,
     Variable,
+    parts_of,
 )
 
 Shortcut = Callable[[Mapping[str, Any]], Any]
+
+MOST_WRITTEN_OUT: Final = 32
+"""A list with more items that are computed is made by the engine, where its size is estimated before."""
 
 _KINDS: Final = frozenset({"null", "bool", "int", "double", "string"})
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -46,7 +51,20 @@ class NotSimple(Exception):
 
 def shortcut_of(tree: Tree, roots: Mapping[str, ValueShape]) -> Shortcut | None:
     """What evaluates the tree over variables, or None where only the engine can. Shortcuts raise NotSimple."""
+    if _written_out(tree) > MOST_WRITTEN_OUT:
+        return None
     return _path(tree, roots, alone=True) or _shortcut(tree, roots)
+
+
+def _written_out(tree: Tree) -> int:
+    """How many items the lists have that are written out in it: each may copy a value."""
+    count, waiting = 0, [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ListDisplay):
+            count += sum(not isinstance(item.value, Constant) for item in part.items)
+        waiting.extend(parts_of(part))
+    return count
 
 
 def _shortcut(tree: Tree, roots: Mapping[str, ValueShape]) -> Shortcut | None:
@@ -309,7 +327,7 @@ def _computation(compute: Callable[[Any, Any], Any], left: Shortcut, right: Shor
             value = compute(one, other)
             if _LEAST <= value <= _MOST:
                 return value
-        elif kind is float or (kind is str and texts):
+        elif kind is float or (kind is str and texts and len(one) + len(other) <= LARGEST_HERE):
             return compute(one, other)
         raise NotSimple
 

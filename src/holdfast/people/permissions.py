@@ -6,7 +6,7 @@
 | 2 | answer tasks that are theirs |
 | 3 | assign tasks, and see the audit, evidence and users |
 | 4 | start, signal, steer and schedule |
-| 5 | write templates, definitions, policies, webhooks and manifests of machines |
+| 5 | write templates, definitions, policies, webhooks and manifests of machines; check and import definitions |
 | 6 | keep users, tokens, workspaces and keys of the tenant |
 
 An operation is allowed to a caller of its tenant who has its level, and whose token, if there is one, has it in its
@@ -30,6 +30,8 @@ SELF: Final = "users.see_self"
 LEAST: Final[Mapping[str, int]] = {
     "audit.see": ASSIGN,
     "definitions.add": OPERATE,
+    "definitions.check": AUTHOR,
+    "definitions.import": AUTHOR,
     "definitions.move": EXECUTE,
     "definitions.publish": AUTHOR,
     "definitions.see": SEE,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.client.definitions.drawn import PictureForm, picture_file
+from holdfast.client.engine import Holdfast
 from holdfast.drawing.definitions import DEEPEST
 from holdfast.drawing.picture import Direction, Picture
 from holdfast.drawing.writers.style import Theme
 from holdfast.server.call import FileAnswer
 
-Form = Literal["svg", "png", "json", "mmd"]
-
-MEDIA: Final[dict[Form, str]] = {
+MEDIA: Final[dict[PictureForm, str]] = {
     "svg": "image/svg+xml",
     "png": "image/png",
     "json": "application/json",
@@ -29,34 +29,14 @@ Depth = Annotated[int, msgspec.Meta(ge=0, le=100)]
 class PictureQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How it is drawn."""
 
-    form: Form = "svg"
+    form: PictureForm = "svg"
     direction: Direction = "down"
     theme: Theme = "auto"
     depth: Depth = DEEPEST
 
 
-def file_of(picture: Picture, query: PictureQuery) -> FileAnswer:
-    """The picture in the wanted form. Raises ExtraMissing where PNG cannot be made here."""
+async def file_of(app: Holdfast, picture: Picture, query: PictureQuery) -> FileAnswer:
+    """The picture in the wanted form. Raises as ``picture_file``."""
     headers = {"Content-Security-Policy": SVG_POLICY} if query.form == "svg" else {}
-    return FileAnswer(_written(picture, query), MEDIA[query.form], headers=headers)
-
-
-def _written(picture: Picture, query: PictureQuery) -> bytes:
-    """A writer is imported when it is used."""
-    match query.form:
-        case "png":
-            from holdfast.drawing.writers.png import png_of
-
-            return png_of(picture, theme=query.theme)
-        case "json":
-            from holdfast.drawing.writers.json_text import json_of
-
-            return json_of(picture).encode()
-        case "mmd":
-            from holdfast.drawing.writers.mermaid import mermaid_of
-
-            return mermaid_of(picture).encode()
-        case "svg":
-            from holdfast.drawing.writers.svg import svg_of
-
-            return svg_of(picture, theme=query.theme).encode()
+    data = await picture_file(app, picture, query.form, query.theme)
+    return FileAnswer(data, MEDIA[query.form], headers=headers)

@@ -62,6 +62,7 @@ class Server:
     ) -> None:
         self.app = app
         load_parts(app)
+        app.readers.serves = True
         self.slack = slack
         self.settings = settings or ServerSettings()
         self.watcher = StreamWatcher(app, self.settings.stream_limit, self.settings.stream_limit_each)

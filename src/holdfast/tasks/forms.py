@@ -110,7 +110,10 @@ def cross_problems(details: Mapping[str, Any], value: Any) -> list[tuple[str, st
     facts = {**details.get("facts", {}), "payload": value}
     for check in details.get("checks", ()):
         try:
-            if Expression(check["when"], dict.fromkeys(facts, DYN), lazily=True).evaluate(facts) is not False:
+            if (
+                Expression(check["when"], dict.fromkeys(facts, DYN), lazily=True, at_once=True).evaluate(facts)
+                is not False
+            ):
                 found.append((check.get("at", ""), check["say"]))
         except (CannotEvaluate, InvalidExpression) as error:
             found.append((check.get("at", ""), f"it cannot be checked ({check['when']}): {error}"))

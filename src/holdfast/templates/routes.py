@@ -71,7 +71,7 @@ def check_route(route: EventRoute) -> EventRoute:
 
 @lru_cache(maxsize=1024)
 def _expression(text: str, is_filter: bool) -> Expression:
-    return Expression(text, _ROOTS, BOOL if is_filter else None, lazily=True)
+    return Expression(text, _ROOTS, BOOL if is_filter else None, lazily=True, at_once=True)
 
 
 def match_of(route: EventRoute, event: EmittedEvent) -> RouteMatch | None:

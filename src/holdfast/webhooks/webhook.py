@@ -159,7 +159,7 @@ def _faults(what: str, text: str, wanted: ValueShape | None) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _expression(text: str) -> Expression:
-    return Expression(text, _ROOTS, lazily=True)
+    return Expression(text, _ROOTS, lazily=True, at_once=True)
 
 
 def is_for(webhook: Webhook, incoming: Incoming) -> bool:

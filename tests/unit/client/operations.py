@@ -191,6 +191,13 @@ async def _tail(app: Holdfast, things: Things) -> list[Any]:
         return []
 
 
+SERVERLESS = """
+document: {dsl: 1.0.0, namespace: tests, name: greeting, version: 1.0.0}
+do:
+  - hello: {set: {text: hello}}
+"""
+
+
 def _definition(things: Things) -> dict[str, Any]:
     end = {"done": {"end": {}}}
     return {"holdfast": "definition/1", "name": f"new.{things.tenant}", "version": 1, "steps": [end]}
@@ -250,6 +257,7 @@ CALLS: dict[str, Call] = {
     "AppDefinitions.publish": lambda app, it: app.definitions.publish(_definition(it), tenant=it.tenant),
     "AppDefinitions.publish_all": lambda app, it: app.definitions.publish_all([_definition(it)], tenant=it.tenant),
     "AppDefinitions.compile": lambda app, it: app.definitions.compile(_definition(it), tenant=it.tenant),
+    "AppDefinitions.import_serverless": lambda app, it: app.definitions.import_serverless(SERVERLESS, tenant=it.tenant),
     "AppDefinitions.list": lambda app, it: app.definitions.list(tenant=it.tenant),
     "AppDefinitions.load": lambda app, it: app.definitions.load(it.definition, tenant=it.tenant),
     "AppDefinitions.info": lambda app, it: app.definitions.info(it.definition, tenant=it.tenant),

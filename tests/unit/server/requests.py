@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.server.route import Route
 from holdfast.server.routes.table import ROUTES
-from tests.unit.client.operations import Things, asking, leaf
+from tests.unit.client.operations import SERVERLESS, Things, asking, leaf
 
 
 class Example(msgspec.Struct):
@@ -67,12 +67,6 @@ def _subscription(body: dict[str, Any] | None = None) -> Callable[[Things], Exam
 def _delivery(body: dict[str, Any] | None = None) -> Callable[[Things], Example]:
     return lambda it: Example({"subscription": it.subscription, "message": it.message}, body=body)
 
-
-SERVERLESS = """
-document: {dsl: 1.0.0, namespace: tests, name: greeting, version: 1.0.0}
-do:
-  - hello: {set: {text: hello}}
-"""
 
 EXAMPLES: dict[str, Callable[[Things], Example]] = {
     "runs.list_runs": _plain(status="waiting", limit=5),

@@ -7,10 +7,15 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mappi
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
+
+from holdfast.client.definitions.compilation import read_serverless
 from holdfast.client.definitions.moves import Mover
-from holdfast.client.definitions.publisher import Publisher, taken
+from holdfast.client.definitions.publisher import Publisher
+from holdfast.client.definitions.readers import caller_key, reads_apart
+from holdfast.client.definitions.workflows import taken
 from holdfast.client.people.permission import operation
-from holdfast.client.views.definitions import DefinitionInfo, definition_info
+from holdfast.client.views.definitions import DefinitionInfo, ImportedDefinition, definition_info
 from holdfast.client.views.moves import MoveInfo
 from holdfast.errors import DuplicateName, InvalidArguments, InvalidDefinition, InvalidRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource, RejectedSource, compile_batch, read_drafts
@@ -191,6 +196,10 @@ class AppDefinitions:
         same again changes nothing. Without ``check_uses`` it is not looked whether this process has the steps, actions,
         transports and functions that it calls. Raises as ``add`` does, and DuplicateName where the name and version are
         published with other content.
+
+        What a client that acts for a user gives, and everything where a server serves this engine, is compiled in
+        another process: it raises TooCostly where that takes 2 s of processor time or 1,024 MiB, and TooManyRequests
+        where too many others wait.
         """
         _check_no_folder(source)
         return (await self.publish_all([source], tenant=tenant, by=by, check_uses=check_uses))[0]
@@ -209,7 +218,7 @@ class AppDefinitions:
         tenant = check_id(self._app.tenant_of(tenant), "the tenant")
         return await self._publisher.publish(sources, tenant, by, check_uses=check_uses)
 
-    @operation("definitions.see")
+    @operation("definitions.check")
     async def compile(
         self, source: DefinitionSource, *, tenant: str | None = None, check_uses: bool = True
     ) -> Accepted:
@@ -217,6 +226,18 @@ class AppDefinitions:
         _check_no_folder(source)
         (found,) = await self._publisher.compile([source], self._app.tenant_of(tenant), check_uses=check_uses)
         return found
+
+    @operation("definitions.import")
+    async def import_serverless(self, text: str, *, tenant: str | None = None) -> ImportedDefinition:
+        """A document of CNCF Serverless Workflow as a definition; nothing is changed. Raises InvalidDefinition with all
+        that is not supported; TooCostly and TooManyRequests as ``publish`` does."""
+        self._app.check_open()
+        self._app.tenant_of(tenant)
+        if not reads_apart(self._app):
+            return read_serverless(text)
+        question = msgspec.msgpack.encode(text)
+        answer, _ = await self._app.readers.work(caller_key(self._app), "import", question)
+        return msgspec.msgpack.decode(answer, type=ImportedDefinition)
 
     @operation("definitions.see")
     async def list(self, *, tenant: str | None = None, name: str | None = None) -> AsyncIterator[DefinitionInfo]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from holdfast.client.definitions.drawn import drawn
 from holdfast.client.filters import run_rows
 from holdfast.client.people.permission import operating
 from holdfast.client.runs.standing import program_at
@@ -16,7 +17,7 @@ from holdfast.client.views.states import STEP_STATES
 from holdfast.client.views.timeline import Item, fold
 from holdfast.client.views.times import clock, microseconds, moment, span
 from holdfast.drawing.calls import DrawnCall, draw_calls
-from holdfast.drawing.definitions import DEEPEST, draw_definition, heading_of
+from holdfast.drawing.definitions import DEEPEST, heading_of
 from holdfast.drawing.node_views import NodeView, WaitTimes, views_of
 from holdfast.drawing.picture import Direction, Heading, Picture, State
 from holdfast.errors import EngineError, InvalidRequest
@@ -57,7 +58,7 @@ async def _picture(app: Holdfast, key: Key, at: int | None, direction: Direction
         definition = program.routine.definition
         heading = Heading(title=heading_of(definition).title, subtitle=_subtitle(row, entries, at))
         views = _views(program, entries, mask)
-        return draw_definition(definition, views, direction=direction, heading=heading, deepest=deepest)
+        return await drawn(app, definition, views, direction=direction, heading=heading, deepest=deepest)
     calls = await _calls(app, row, entries, [MOST_CALLS])
     return draw_calls(calls, Heading(title=row.workflow, subtitle=_subtitle(row, entries, at)), direction)
 

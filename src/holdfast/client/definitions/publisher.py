@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from holdfast.client.definitions.compilation import CompileAnswer, Compiled, CompileQuestion, accepted_of, encoded
+from holdfast.client.definitions.readers import caller_key, reads_apart
+from holdfast.client.definitions.workflows import AnyName, PublishedName, PublishedWorkflows, taken
 from holdfast.client.operators import operator_note
 from holdfast.client.views.definitions import DefinitionInfo, definition_info
-from holdfast.errors import DuplicateName, EngineError, InvalidDefinition, StoreCorrupt
-from holdfast.programs.definition.compiler.batch import NamesBut, compile_batch, read_drafts
+from holdfast.errors import EngineError, InvalidDefinition, StoreCorrupt
+from holdfast.programs.definition.compiler.batch import (
+    Batch,
+    RejectedSource,
+    SourceData,
+    compile_batch,
+    drafts_of,
+    read_sources,
+)
 from holdfast.programs.definition.compiler.compiler import load
+from holdfast.programs.definition.described_tools import describe
 from holdfast.programs.definition.kind import code_of
 from holdfast.programs.definition.model import Accepted
 from holdfast.programs.definition.versions import latest, parse_reference
@@ -23,6 +37,8 @@ if TYPE_CHECKING:
 
 CACHED: Final = 256
 """How many published definitions are kept in memory."""
+QUICK_BYTES: Final = 32 * 1024
+"""Definitions of this size, in canonical bytes, are read in a few milliseconds."""
 
 
 class Publisher:
@@ -82,23 +98,71 @@ class Publisher:
         return [await self._commit(accepted, tenant, by) for accepted in found]
 
     async def compile(self, sources: Iterable[DefinitionSource], tenant: str, *, check_uses: bool) -> list[Accepted]:
-        """What would be published. Raises InvalidDefinition and DuplicateName."""
-        drafts, rejected = read_drafts(sources)
-        workflows = _PublishedWorkflows([row async for row in self.rows(tenant)], self._functions(check_uses))
+        """What would be published. Raises InvalidDefinition and DuplicateName.
+
+        What users send is compiled in another process, on a budget: it raises TooCostly and TooManyRequests, too.
+        """
+        data, unread = read_sources(sources)
+        rows = {row.digest.hex(): row async for row in self.rows(tenant)}
+        names = [PublishedName(row.name, row.version, digest) for digest, row in rows.items()]
+        if reads_apart(self._app):
+            found = await self._compile_apart(data, names, rows, check_uses=check_uses) if not unread else []
+            Batch([], unread).refuse()
+        else:
+            found = await self._compile_here(data, unread, names, rows, check_uses=check_uses)
+        for accepted in found:
+            self._app.definitions.check_name(accepted.definition.name)
+        return found
+
+    async def _compile_here(
+        self,
+        data: list[SourceData],
+        unread: list[RejectedSource],
+        names: list[PublishedName],
+        rows: Mapping[str, p.DefinitionRow],
+        *,
+        check_uses: bool,
+    ) -> list[Accepted]:
+        drafts, rejected = drafts_of(data)
+        workflows = PublishedWorkflows(names, self._app.workflows.keys() if check_uses else AnyName())
         tools = self._app.definitions.tools if check_uses else None
         while True:
             batch = compile_batch(drafts, tools, workflows, workflows.learn)
             if not workflows.lacking:
                 break
-            workflows.read(await self._read(workflows.lacking))
-        batch.rejected[:0] = rejected
+            workflows.read(await self._read([rows[digest] for digest in workflows.lacking]))
+        batch.rejected[:0] = [*unread, *rejected]
         batch.refuse()
-        for accepted in batch.accepted:
-            self._app.definitions.check_name(accepted.definition.name)
         return batch.accepted
 
-    def _functions(self, check_uses: bool) -> Collection[str]:
-        return self._app.workflows.keys() if check_uses else _AnyName()
+    async def _compile_apart(
+        self,
+        data: list[SourceData],
+        names: list[PublishedName],
+        rows: Mapping[str, p.DefinitionRow],
+        *,
+        check_uses: bool,
+    ) -> list[Accepted]:
+        functions = sorted(self._app.workflows) if check_uses else None
+        steps = describe(self._app.definitions.tools) if check_uses else None
+        code: dict[str, bytes] = {}
+        spent = 0.0
+        while True:
+            question = encoded(CompileQuestion(data, names, code, functions, steps))
+            answer, took = await self._app.readers.work(caller_key(self._app), "compile", question, spent)
+            found = msgspec.msgpack.decode(answer, type=CompileAnswer)
+            if not found.lacking:
+                return await self._loaded(found.accepted)
+            spent += took
+            for each in await self._read([rows[digest] for digest in found.lacking]):
+                code[each.digest] = each.canonical
+
+    async def _loaded(self, found: list[Compiled]) -> list[Accepted]:
+        """In a thread if it takes long: then others get their turn every few milliseconds."""
+        code = [(each.digest, each.canonical) for each in found]
+        if sum(len(data) for _, data in code) <= QUICK_BYTES:
+            return accepted_of(code)
+        return await asyncio.to_thread(accepted_of, code)
 
     async def _commit(self, accepted: Accepted, tenant: str, by: str | None) -> DefinitionInfo:
         from holdfast.client.schedules.declarer import published_schedule  # who only looks loads no scheduler
@@ -123,82 +187,6 @@ class Publisher:
         self._app.hint()
         found = await self.find(f"{definition.name}@{definition.version}", tenant)
         return definition_info(change.row if found is None else found, accepted)
-
-
-class _AnyName(Collection[str]):
-    """All names: where it is not known which functions there are, any may be one."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-class _PublishedWorkflows:
-    """What definitions run that are to be published: others that are published, or are with them; and functions.
-
-    A published one whose code is needed and not there yet is ``lacking``: read it, and compile again.
-    """
-
-    def __init__(self, rows: Sequence[p.DefinitionRow], functions: Collection[str]) -> None:
-        self._functions = functions
-        self._rows: dict[str, dict[int, p.DefinitionRow]] = {}
-        self._read: dict[str, Accepted] = {}  # by digest
-        self._new: dict[tuple[str, int], Accepted] = {}
-        self._lacking: dict[bytes, p.DefinitionRow] = {}
-        for row in rows:
-            self._rows.setdefault(row.name, {})[row.version] = row
-
-    @property
-    def lacking(self) -> list[p.DefinitionRow]:
-        return list(self._lacking.values())
-
-    def read(self, accepted: Iterable[Accepted]) -> None:
-        """The code that was lacking. Everything is compiled again."""
-        self._read.update({each.digest: each for each in accepted})
-        self._lacking.clear()
-        self._new.clear()
-
-    def learn(self, accepted: Accepted) -> None:
-        """One more that is to be published. Raises DuplicateName where its name and version mean another."""
-        definition = accepted.definition
-        place = definition.name, definition.version
-        row, other = self._rows.get(place[0], {}).get(place[1]), self._new.get(place)
-        known = other.digest if other is not None else None if row is None else row.digest.hex()
-        if known not in (None, accepted.digest):
-            raise taken(accepted, known or "")
-        self._new[place] = accepted
-
-    def definition(self, reference: str) -> Accepted | None:
-        name, wanted = parse_reference(reference)
-        rows = self._rows.get(name, {})
-        version = latest([*rows, *(number for known, number in self._new if known == name)], wanted)
-        if version is None or (name, version) in self._new:
-            return self._new.get((name, version or 0))
-        row = rows[version]
-        found = self._read.get(row.digest.hex())
-        if found is None:
-            self._lacking[row.digest] = row
-        return found
-
-    def function_names(self) -> Collection[str]:
-        return NamesBut(self._functions, self.definition_names())
-
-    def definition_names(self) -> Collection[str]:
-        return {*self._rows, *(name for name, _ in self._new)}
-
-
-def taken(accepted: Accepted, digest: str) -> DuplicateName:
-    """The name and version of a definition mean another."""
-    definition = accepted.definition
-    return DuplicateName(
-        f"{definition.name} version {definition.version} is published with other content (digest {digest[:12]}, and "
-        f"this one is {accepted.digest[:12]}): give the changed one a new version"
-    )
 
 
 def _accepted(row: p.DefinitionRow, code: p.Code | None) -> Accepted:

@@ -26,6 +26,7 @@ from holdfast.store.committer import Committer, Done
 
 if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions
+    from holdfast.client.definitions.readers import Readers
     from holdfast.gate.policy.keeper import PolicyKeeper
     from holdfast.programs.catalogue import Catalogue
     from holdfast.programs.function.decorators import Workflow
@@ -48,6 +49,10 @@ class ActingHoldfast(Holdfast):
     @property
     def policy(self) -> PolicyKeeper:
         return self._engine.policy
+
+    @property
+    def readers(self) -> Readers:
+        return self._engine.readers
 
     @property
     def workflows(self) -> Mapping[str, Workflow[..., Any]]:

@@ -1,4 +1,4 @@
-"""A published definition as people and programs see it, and as ``--json`` writes it. The keys are stable."""
+"""Definitions as people and programs see them, and as ``--json`` writes them. The keys are stable."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ class DefinitionInfo(msgspec.Struct, frozen=True, kw_only=True):
     def reference(self) -> str:
         """How it is started: ``name@version``."""
         return f"{self.name}@{self.version}"
+
+
+class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """The document as a definition: its text in YAML, and its canonical form. It is not published by this."""
+
+    name: str
+    version: int
+    digest: str
+    text: str
+    document: dict[str, Any]
 
 
 def definition_info(row: DefinitionRow, accepted: Accepted) -> DefinitionInfo:

@@ -18,7 +18,7 @@ from holdfast.errors import ExtraMissing, InvalidDefinition
 from holdfast.expressions.engine import CannotEvaluate, Fault, InvalidExpression
 from holdfast.expressions.jq.functions import prelude
 from holdfast.expressions.jq.lexer import JqToken, lex
-from holdfast.expressions.process import CutOff, EvaluationProcess
+from holdfast.expressions.process import BARE_ENVIRONMENT, CutOff, EvaluationProcess, is_limited
 from holdfast.expressions.shapes import DYN
 
 CUT_OFF_SECONDS: Final = 30.0
@@ -52,7 +52,7 @@ _COMPLAINT: Final = re.compile(
     re.MULTILINE,
 )
 
-_process = EvaluationProcess("holdfast.expressions.jq.process", None, CUT_OFF_SECONDS, {"TZ": "UTC", "LC_ALL": "C"})
+_process = EvaluationProcess("holdfast.expressions.jq.process", None, CUT_OFF_SECONDS, BARE_ENVIRONMENT)
 
 
 class JqExpression:
@@ -154,6 +154,10 @@ def _is_installed() -> bool:
 def _ask(program: str, input: str | None, text: str) -> list[Any]:
     if not _is_installed():
         raise InvalidDefinition(f"{MISSING} Then resume the run.")
+    if is_limited():
+        from holdfast.expressions.jq.process import answer
+
+        return answer(program, input)
     try:
         found: list[Any] = _process.ask([program, input])
     except (CutOff, OSError):

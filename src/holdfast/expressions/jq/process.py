@@ -6,12 +6,11 @@ an expression means. Its zone is UTC. An evaluation has a second of processor ti
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import OrderedDict
 from typing import Any, Final
 
-from holdfast.expressions.process import questions, reply
+from holdfast.expressions.process import limit_memory, limited, questions, reply
 
 EVALUATION_SECONDS: Final = 1.0
 """Processor time of one evaluation. A busy machine does not make an expression slow."""
@@ -20,26 +19,29 @@ LARGEST_MEMORY: Final = 2 * 1024**3
 _KEPT: Final = 256
 
 
-class _Programs:
-    """Compiled programs, the last used ones kept: compiling costs some milliseconds."""
-
-    def __init__(self, compile: Any) -> None:
-        self._compile = compile
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-
-    def get(self, text: str) -> Any:
-        found = self._kept.pop(text, None)
-        if found is None:
-            found = self._compile(text)
-            if len(self._kept) >= _KEPT:
-                self._kept.popitem(last=False)
-        self._kept[text] = found
-        return found
+_programs: OrderedDict[str, Any] = OrderedDict()
+"""Compiled programs, the last used ones kept: compiling costs some milliseconds."""
 
 
-def _evaluated(programs: _Programs, text: str, input: str | None) -> list[Any]:
+def _program(text: str) -> Any:
+    found = _programs.pop(text, None)
+    if found is None:
+        import jq
+
+        found = jq.compile(text)
+        if len(_programs) >= _KEPT:
+            _programs.popitem(last=False)
+    _programs[text] = found
+    return found
+
+
+def answer(text: str, input: str | None) -> list[Any]:
+    """The result of a program over an input in JSON, or whether it is one if there is no input.
+
+    For a process of which the processor time and the memory are limited: jq cannot be interrupted.
+    """
     try:
-        program = programs.get(text)
+        program = _program(text)
     except ValueError as error:
         return ["invalid", str(error)]
     if input is None:
@@ -58,21 +60,14 @@ def _evaluated(programs: _Programs, text: str, input: str | None) -> list[Any]:
 
 def main() -> None:
     """Answer questions until the input ends: a program, and its input in JSON, or None to compile it alone."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (LARGEST_MEMORY, LARGEST_MEMORY))
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    limit_memory(LARGEST_MEMORY)
     asked = questions(sys.stdin.buffer)
     next(asked)
-    import jq
+    import jq  # noqa: F401  # before the first question, whose time it must not take
 
-    programs = _Programs(jq.compile)
     reply("done", None)
-    for text, input in asked:
-        signal.setitimer(signal.ITIMER_PROF, EVALUATION_SECONDS)
-        answer = _evaluated(programs, text, input)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        reply("done", answer)
+    for text, input in limited(asked, EVALUATION_SECONDS):
+        reply("done", answer(text, input))
 
 
 if __name__ == "__main__":

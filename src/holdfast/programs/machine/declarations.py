@@ -78,7 +78,7 @@ def declare(declarations: Iterable[MachineDeclaration]) -> DeclaredMachines:
     )
     faults = FaultList()
     check_manifest(manifest, faults)
-    refuse(faults.found)
+    refuse(faults)
     return DeclaredMachines(ordered(manifest), table.schemas)
 
 
@@ -94,7 +94,7 @@ def schemas_of(manifest: MachineManifest, declared: Mapping[str, ValueSchema]) -
                 found[name] = ValueSchema(Any, name, written)
             except ValueError as error:
                 faults.add(("schemas", name), f"{name} is no JSON Schema: {error}")
-    refuse(faults.found)
+    refuse(faults)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.errors import InvalidDefinition, InvalidManifest
-from holdfast.programs.definition.compiler.faults import DefinitionFault, FaultList, Trail, nearest, shown
+from holdfast.programs.definition.compiler.faults import DefinitionFault, FaultList, Trail, and_more, shown
 from holdfast.programs.definition.compiler.source_map import SourceMap
 from holdfast.programs.machine.manifest import (
     EffectEntry,
@@ -50,17 +50,20 @@ def read_document(
     manifest = _Reader(declared or MachineManifest(), faults).read(document)
     if not faults.found:  # names are looked for only in a manifest whose parts could all be read
         check_manifest(manifest, faults)
-    refuse(faults.found, marks)
+    refuse(faults, marks)
     return ordered(manifest)
 
 
-def refuse(faults: list[DefinitionFault], marks: SourceMap | None = None) -> None:
-    """Raise InvalidManifest where anything is wrong."""
-    if faults:
-        located = (
-            faults if marks is None else sorted(map(marks.located, faults), key=lambda each: (each.line, each.column))
-        )
-        raise InvalidManifest("\n".join(map(str, located)), located)
+def refuse(faults: FaultList, marks: SourceMap | None = None) -> None:
+    """Raise InvalidManifest if anything is wrong."""
+    if faults.found:
+        located = sorted(map(marks.located, faults.found), key=_place) if marks is not None else faults.found
+        told = and_more(located, faults.more)
+        raise InvalidManifest("\n".join(map(str, told)), told)
+
+
+def _place(fault: DefinitionFault) -> tuple[int, int]:
+    return fault.line, fault.column
 
 
 class _Reader:
@@ -135,7 +138,9 @@ class _Reader:
     def _named(self, name: str, known: Mapping[str, _Part] | None, trail: Trail) -> _Part | None:
         part = (known or {}).get(name)
         if part is None:
-            self._faults.add(trail, f"{name!r} is declared by no code{nearest(name, known or {})}: write it out")
+            self._faults.add(
+                trail, f"{name!r} is declared by no code{self._faults.nearest(name, known or {})}: write it out"
+            )
         return part
 
     def _part(self, data: object, kind: type[_Part], trail: Trail) -> _Part | None:
@@ -143,7 +148,7 @@ class _Reader:
         if not isinstance(data, Mapping):
             self._faults.add(trail, f"it is a map, and this is {shown(data)}")
             return None
-        before, values = len(self._faults.found), dict[str, Any]()
+        before, values = self._faults.count, dict[str, Any]()
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
         for name in data:
             if name not in fields:
@@ -153,7 +158,7 @@ class _Reader:
                 values[name] = self._member(data[name], field.type, (*trail, name))
             elif field.required:
                 self._faults.add(trail, f"{name!r} is missing")
-        return kind(**values) if len(self._faults.found) == before else None
+        return kind(**values) if self._faults.count == before else None
 
     def _member(self, data: object, kind: Any, trail: Trail) -> Any:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -7,6 +7,7 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import Response
 
+from holdfast.client.engine import Holdfast
 from holdfast.drawing.picture import Picture
 from holdfast.server.pictures import MEDIA, SVG_POLICY, PictureQuery, file_of
 
@@ -14,11 +15,12 @@ MOST_BOXES: Final = 300
 """A larger picture is drawn when it is asked for: it would keep a browser busy."""
 
 
-def shown_picture(found: Picture, query: PictureQuery, *, whole: bool) -> Response:
+async def shown_picture(app: Holdfast, found: Picture, query: PictureQuery, *, whole: bool) -> Response:
     """The picture as SVG, or a sentence where it is too large to be drawn unasked."""
     if len(found.boxes) > MOST_BOXES and not whole:
         return sentence(f"{len(found.boxes):,} boxes: press “Draw all of it” below the picture.")
-    return _svg(file_of(found, PictureQuery(direction=query.direction, theme=query.theme, depth=query.depth)).data)
+    wanted = PictureQuery(direction=query.direction, theme=query.theme, depth=query.depth)
+    return _svg((await file_of(app, found, wanted)).data)
 
 
 def sentence(text: str) -> Response:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
-from holdfast.client.views.definitions import DefinitionInfo
+from holdfast.client.definitions.drawn import TextForm, definition_text, drawn
+from holdfast.client.views.definitions import DefinitionInfo, ImportedDefinition
 from holdfast.client.views.moves import MoveInfo
-from holdfast.drawing.definitions import draw_definition
 from holdfast.errors import InvalidDefinition, InvalidRequest, MalformedRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource
 from holdfast.programs.definition.compiler.document import write_document
@@ -23,7 +23,6 @@ from holdfast.server.problems import RequestFault, problem_of
 from holdfast.server.route import Nothing, Route
 
 Version = Annotated[str, msgspec.Meta(max_length=40, description="`3`, or a range such as `^2`; else the newest.")]
-TextForm = Literal["yaml", "json", "python", "serverless"]
 TEXT_MEDIA: dict[TextForm, str] = {
     "yaml": "application/yaml",
     "json": "application/json",
@@ -124,16 +123,6 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     text: str
 
 
-class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """The document as a definition: its text in YAML, and its canonical form. It is not published by this."""
-
-    name: str
-    version: int
-    digest: str
-    text: str
-    document: dict[str, Any]
-
-
 async def list_definitions(call: RouteCall[DefinitionQuery, None]) -> list[DefinitionInfo]:
     found = call.client.definitions.list(tenant=call.tenant, name=call.query.name)
     return [info async for info in found]
@@ -169,12 +158,14 @@ async def show(call: RouteCall[VersionQuery, None]) -> DefinitionDetails:
 async def diagram(call: RouteCall[DefinitionPictureQuery, None]) -> FileAnswer:
     query = call.query
     found = await _published(call, query.version)
-    return file_of(draw_definition(found.definition, direction=query.direction, deepest=query.depth), query)
+    picture = await drawn(call.client, found.definition, direction=query.direction, deepest=query.depth)
+    return await file_of(call.client, picture, query)
 
 
 async def text(call: RouteCall[TextQuery, None]) -> FileAnswer:
     found = await _published(call, call.query.version)
-    return FileAnswer(_text(found, call.query.form).encode(), TEXT_MEDIA[call.query.form])
+    written = await definition_text(call.client, found.definition, call.query.form)
+    return FileAnswer(written.encode(), TEXT_MEDIA[call.query.form])
 
 
 async def diff(call: RouteCall[DiffQuery, None]) -> DefinitionDiff:
@@ -205,17 +196,7 @@ async def schema(_: RouteCall[Nothing, None]) -> dict[str, Any]:
 
 
 async def import_serverless(call: RouteCall[Nothing, ImportBody]) -> ImportedDefinition:
-    from holdfast.programs.definition.decompiler.yaml_text import yaml_of
-    from holdfast.programs.definition.serverless.importer.workflow import import_text
-
-    found = import_text(call.body.text)
-    return ImportedDefinition(
-        name=found.definition.name,
-        version=found.definition.version,
-        digest=found.digest,
-        text=yaml_of(found.definition),
-        document=write_document(found.definition),
-    )
+    return await call.client.definitions.import_serverless(call.body.text, tenant=call.tenant)
 
 
 def _source(body: DefinitionBody) -> DefinitionSource:
@@ -234,28 +215,6 @@ async def _published(call: RouteCall[Any, Any], version: str) -> Accepted:
     if found is None:
         raise WorkflowUnknown(f"no definition {reference!r} is published: GET /v1/definitions lists what is.")
     return found
-
-
-def _text(found: Accepted, form: TextForm) -> str:
-    """A writer is imported when it is used."""
-    match form:
-        case "python":
-            from holdfast.programs.definition.decompiler.python_text import python_of
-
-            return python_of(found.definition)
-        case "yaml":
-            from holdfast.programs.definition.decompiler.yaml_text import yaml_of
-
-            return yaml_of(found.definition)
-        case "json":
-            return msgspec.json.encode(write_document(found.definition)).decode()
-        case "serverless":
-            import yaml
-
-            from holdfast.programs.definition.serverless.exporter.workflow import export_definition
-
-            exported = export_definition(found.definition)
-            return str(yaml.safe_dump(exported, sort_keys=False, allow_unicode=True, width=100))
 
 
 DEFINITION = "/v1/definitions/{name}"
@@ -283,7 +242,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/v1/checks/definition",
-        operation="definitions.see",
+        operation="definitions.check",
         words="Compile a definition, and say all that is wrong with it, with line and column. Nothing is kept.",
         handler=check,
         body=DefinitionBody,
@@ -293,7 +252,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/v1/imports/serverless",
-        operation="definitions.see",
+        operation="definitions.import",
         words="Read a CNCF Serverless Workflow document as a definition, or say all that is not supported.",
         handler=import_serverless,
         body=ImportBody,

@@ -151,7 +151,8 @@ async def signals(call: RouteCall[Nothing, None]) -> list[WaitingSignal]:
 
 async def diagram(call: RouteCall[RunPictureQuery, None]) -> FileAnswer:
     query = call.query
-    return file_of(await call.run.picture(at=query.at, direction=query.direction, deepest=query.depth), query)
+    picture = await call.run.picture(at=query.at, direction=query.direction, deepest=query.depth)
+    return await file_of(call.client, picture, query)
 
 
 async def evidence(call: RouteCall[EvidenceQuery, None]) -> FileAnswer:

@@ -14,7 +14,7 @@ from holdfast.errors import DuplicateName, InvalidDefinition, InvalidRequest
 from holdfast.programs.definition.compiler.checks.workflows import Workflows
 from holdfast.programs.definition.compiler.compiler import compile_document
 from holdfast.programs.definition.compiler.document import write_document
-from holdfast.programs.definition.compiler.faults import DefinitionFault
+from holdfast.programs.definition.compiler.faults import MOST_FAULTS, DefinitionFault, and_more
 from holdfast.programs.definition.compiler.source_map import SourceMap
 from holdfast.programs.definition.interpreter.routine import Toolbox
 from holdfast.programs.definition.model import Accepted, Definition
@@ -62,38 +62,67 @@ class Batch(NamedTuple):
         """Raise InvalidDefinition with all faults of all of them, or DuplicateName where that is all that is wrong."""
         if not self.rejected:
             return
-        text = "\n".join(map(str, self.rejected))
+        told = self.rejected[:MOST_FAULTS]
+        text = "\n".join(map(str, told))
         if all(isinstance(each.error, DuplicateName) for each in self.rejected):
             raise DuplicateName(text)
-        raise InvalidDefinition(text, [fault for each in self.rejected for fault in _faults(each)])
+        faults = [fault for each in told for fault in _faults(each)]
+        raise InvalidDefinition(text, and_more(faults, len(self.rejected) - len(told)))
 
 
-def _faults(rejected: RejectedSource) -> Iterator[object]:
+def _faults(rejected: RejectedSource) -> Iterator[DefinitionFault]:
     if isinstance(rejected.error, InvalidDefinition):
-        yield from rejected.error.faults
+        yield from (each for each in rejected.error.faults if isinstance(each, DefinitionFault))
     else:
         yield DefinitionFault(message=str(rejected.error), file=rejected.label)
 
 
+class SourceData(NamedTuple):
+    """A source as data: its label, as of a draft, and its text or its document."""
+
+    label: str
+    content: str | Mapping[str, Any]
+
+
 def read_drafts(sources: Iterable[DefinitionSource]) -> tuple[list[Draft], list[RejectedSource]]:
     """The definitions of these sources, and those that cannot be read. Raises InvalidRequest for what is no source."""
+    found, unread = read_sources(sources)
+    drafts, rejected = drafts_of(found)
+    return drafts, [*unread, *rejected]
+
+
+def read_sources(sources: Iterable[DefinitionSource]) -> tuple[list[SourceData], list[RejectedSource]]:
+    """What these sources hold, and the files that cannot be read. Raises InvalidRequest for what is no source."""
+    found: list[SourceData] = []
+    unread: list[RejectedSource] = []
+    for source in sources:
+        if not isinstance(source, Path):
+            found.append(_data(source))
+            continue
+        for file in files_in(source):
+            try:
+                found.append(SourceData(str(file), file.read_text(encoding="utf-8")))
+            except (OSError, UnicodeDecodeError) as error:
+                fault = DefinitionFault(message=f"it cannot be read: {error}", file=str(file))
+                unread.append(RejectedSource(str(file), "", None, InvalidDefinition(str(fault), [fault])))
+    return found, unread
+
+
+def drafts_of(found: Iterable[SourceData]) -> tuple[list[Draft], list[RejectedSource]]:
+    """The definitions that these are, and those that cannot be read."""
     drafts: list[Draft] = []
     rejected: list[RejectedSource] = []
-    for label, read in _readers(sources):
+    for label, content in found:
+        if not isinstance(content, str):
+            drafts.append(Draft(label, content))
+            continue
+        from holdfast.programs.definition.compiler.source import read_source  # YAML is loaded only where a text is read
+
         try:
-            drafts.append(read())
+            drafts.append(Draft(label, *read_source(content, label)))
         except InvalidDefinition as error:
             rejected.append(RejectedSource(label, "", None, error))
     return drafts, rejected
-
-
-def _readers(sources: Iterable[DefinitionSource]) -> Iterator[tuple[str, Callable[[], Draft]]]:
-    for source in sources:
-        if not isinstance(source, Path):
-            yield "", lambda source=source: _draft(source)  # type: ignore[misc]  # bound now
-            continue
-        for file in files_in(source):
-            yield str(file), lambda file=file: _read_file(file)  # type: ignore[misc]  # bound now
 
 
 def files_in(path: Path) -> Sequence[Path]:
@@ -104,25 +133,14 @@ def files_in(path: Path) -> Sequence[Path]:
     return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts))
 
 
-def _read_file(file: Path) -> Draft:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fault = DefinitionFault(message=f"it cannot be read: {error}", file=str(file))
-        raise InvalidDefinition(str(fault), [fault]) from error
-    return _draft(text, str(file))
-
-
-def _draft(source: object, label: str = "") -> Draft:
+def _data(source: object) -> SourceData:
     if isinstance(source, str):
-        from holdfast.programs.definition.compiler.source import read_source  # YAML is loaded only where a text is read
-
-        return Draft(label, *read_source(source, label))
+        return SourceData("", source)
     if isinstance(source, Definition):
-        return Draft(f"{source.name} version {source.version}", write_document(source))
+        return SourceData(f"{source.name} version {source.version}", write_document(source))
     if isinstance(source, Sketch | Mapping):
         document = source.document if isinstance(source, Sketch) else source
-        return Draft(_text(document, "name"), document)
+        return SourceData(_text(document, "name"), document)
     raise InvalidRequest(f"a definition is a Path, a text or a document, not {source!r:.60}")
 
 

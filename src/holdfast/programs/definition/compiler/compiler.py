@@ -19,7 +19,7 @@ from holdfast.programs.definition.compiler.checks.schemas import check_schemas
 from holdfast.programs.definition.compiler.checks.trials import check_trials
 from holdfast.programs.definition.compiler.checks.workflows import Workflows, fill_uses, resolve_workflows
 from holdfast.programs.definition.compiler.document import canonical_bytes, digest_of
-from holdfast.programs.definition.compiler.faults import DefinitionFault, FaultList
+from holdfast.programs.definition.compiler.faults import DefinitionFault, FaultList, and_more
 from holdfast.programs.definition.compiler.plain_data import plain_data
 from holdfast.programs.definition.compiler.reader import read_document
 from holdfast.programs.definition.compiler.source_map import SourceMap
@@ -54,7 +54,7 @@ def compile_document(
     """
     faults = FaultList()
     plain = plain_data(document, faults)
-    refuse(faults.found, marks)  # nothing can be said of what is no data
+    refuse(faults, marks)  # nothing can be said of what is no data
     definition = read_document(plain, faults)
     if definition is not None:
         check_schemas(definition, faults, tools)
@@ -65,7 +65,7 @@ def compile_document(
         check_schedule(definition, faults)
         check_trials(plain, definition.tasks, faults)
         definition = resolve_workflows(fill_uses(check_expressions(definition, faults)), faults, workflows)
-    refuse(faults.found, marks)
+    refuse(faults, marks)
     assert definition is not None
     return accepted(definition)
 
@@ -83,15 +83,21 @@ def load(data: bytes) -> m.Definition:
     """
     faults = FaultList()
     definition = read_document(cbor2.loads(data), faults)
-    refuse(faults.found, None)
+    refuse(faults, None)
     assert definition is not None
     return definition
 
 
-def refuse(faults: list[DefinitionFault], marks: SourceMap | None) -> None:
-    """Raise InvalidDefinition where anything is wrong."""
+def refuse(faults: FaultList, marks: SourceMap | None) -> None:
+    """Raise InvalidDefinition if anything is wrong."""
+    refuse_for(faults.found, marks, faults.more)
+
+
+def refuse_for(faults: list[DefinitionFault], marks: SourceMap | None, more: int = 0) -> None:
+    """Raise InvalidDefinition for these faults, and so many more, if there are any."""
     if faults:
         located = (
             faults if marks is None else sorted(map(marks.located, faults), key=lambda each: (each.line, each.column))
         )
-        raise InvalidDefinition("\n".join(map(str, located)), located)
+        told = and_more(located, more)
+        raise InvalidDefinition("\n".join(map(str, told)), told)

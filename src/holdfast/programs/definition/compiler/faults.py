@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 
 Trail = tuple[str | int, ...]
 """The way to a place in a document: names of members and positions in lists."""
 
+MOST_FAULTS: Final = 100
+"""How many faults are told of a definition, or of several together. The others are counted."""
+
 
 class DefinitionFault(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong. ``line`` and ``column`` begin at 1, and are 0 where there is no text.
 
-    ``node`` is the path of the node, such as ``checks.stock.get``.
+    ``node`` is the path of the node, such as ``checks.stock.get``. One with ``more`` stands for so many others.
     """
 
     message: str
@@ -24,6 +27,7 @@ class DefinitionFault(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
     line: int = 0
     column: int = 0
+    more: int = 0
 
     def __str__(self) -> str:
         place = f"{self.file or 'definition'}:{self.line}:{self.column}" if self.line else self.file
@@ -32,12 +36,18 @@ class DefinitionFault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultList:
-    """Faults as they are found."""
+    """Faults as they are found: the first ``MOST_FAULTS`` of them, and how many ``more`` there are."""
 
     def __init__(self) -> None:
         self.found: list[DefinitionFault] = []
+        self.more = 0
         self.places: dict[str, Trail] = {}  # where each node stands in the document
         self._paths: dict[str, str] = {}  # the way to each by names of nodes and branches
+
+    @property
+    def count(self) -> int:
+        """How many there are, those that are only counted among them."""
+        return len(self.found) + self.more
 
     def place(self, node: str, trail: Trail, path: tuple[str, ...]) -> None:
         """Note where a node stands. A name that stands twice is a fault."""
@@ -52,11 +62,26 @@ class FaultList:
 
     def add(self, trail: Trail, message: str, node: str = "") -> None:
         """Note what is wrong at a place."""
+        if len(self.found) >= MOST_FAULTS:
+            self.more += 1
+            return
         self.found.append(DefinitionFault(message=message, trail=trail, node=self._paths.get(node, node)))
 
     def unknown(self, trail: Trail, what: str, name: object, known: Collection[str], node: str = "") -> None:
         """Note a name that is not known, and the nearest one that is."""
-        self.add(trail, f"there is no {what} {name!r}{nearest(name, known)}", node)
+        self.add(trail, f"there is no {what} {name!r}{self.nearest(name, known)}", node)
+
+    def nearest(self, name: object, known: Iterable[str]) -> str:
+        """As the function ``nearest``; nothing, which costs nothing, for a fault that is only counted."""
+        return nearest(name, known) if len(self.found) < MOST_FAULTS else ""
+
+
+def and_more(faults: Sequence[DefinitionFault], more: int = 0) -> list[DefinitionFault]:
+    """At most ``MOST_FAULTS`` of these, and one for those that are left out, for ``more`` and for the more of these."""
+    told = [each for each in faults if not each.more]
+    left = more + sum(each.more for each in faults) + max(0, len(told) - MOST_FAULTS)
+    rest = [DefinitionFault(message=f"and {left:,} more", more=left)] if left else []
+    return [*told[:MOST_FAULTS], *rest]
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

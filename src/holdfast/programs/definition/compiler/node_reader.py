@@ -9,7 +9,7 @@ from holdfast.expressions.lexer import IDENTIFIER
 from holdfast.expressions.syntax import RESERVED, WORDS
 from holdfast.journal.error_classes import CLASSES
 from holdfast.programs.definition import model as m
-from holdfast.programs.definition.compiler.faults import FaultList, Trail, nearest, shown
+from holdfast.programs.definition.compiler.faults import FaultList, Trail, shown
 from holdfast.programs.definition.compiler.shape_reader import NAME, ShapeReader
 from holdfast.programs.definition.compiler.words import (
     FIXED_ROOTS,
@@ -97,7 +97,7 @@ class NodeReader(ShapeReader):
             self.wrong(trail, f"a node has one verb, and this one has {', '.join(verbs)}: split it")
             return
         unknown = [word for word in body if word not in (*NODE_WORDS, *GRAPH_WORDS, *more)]
-        hint = nearest(unknown[0], VERB_WORDS) if unknown else ""
+        hint = self.faults.nearest(unknown[0], VERB_WORDS) if unknown else ""
         self.wrong(trail, f"a node has a verb ({', '.join(VERB_WORDS)}), and this one has none{hint}")
 
     def _verb(self, word: str, body: Body, trail: Trail) -> m.Verb | None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from holdfast.programs.definition import model as m
-from holdfast.programs.definition.compiler.faults import FaultList, Trail, nearest, shown
+from holdfast.programs.definition.compiler.faults import FaultList, Trail, shown
 from holdfast.programs.definition.spans import read_span
 
 NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,99}")
@@ -38,7 +38,7 @@ class ShapeReader:
         """Note the members that nobody knows."""
         for name in data:
             if name not in known:
-                self.wrong((*trail, name), f"nobody knows the word {name!r} here{nearest(name, known)}")
+                self.wrong((*trail, name), f"nobody knows the word {name!r} here{self.faults.nearest(name, known)}")
 
     def items(self, data: Mapping[str, Any], name: str, trail: Trail) -> Iterator[tuple[int, Any]]:
         """The items of a member that is a list, or is left out."""
@@ -82,7 +82,9 @@ class ShapeReader:
         found = data.get(name, usual)
         if found in known:
             return next(word for word in known if word == found)
-        self.wrong((*trail, name), f"this is one of {', '.join(known)}, not {shown(found)}{nearest(found, known)}")
+        self.wrong(
+            (*trail, name), f"this is one of {', '.join(known)}, not {shown(found)}{self.faults.nearest(found, known)}"
+        )
         return usual
 
     def condition(self, data: Any, trail: Trail) -> m.ConditionText | None:

@@ -9,14 +9,15 @@ import msgspec
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from holdfast.client.definitions.drawn import definition_text, drawn
 from holdfast.client.views.definitions import DefinitionInfo
-from holdfast.drawing.definitions import draw_definition
-from holdfast.errors import WorkflowUnknown
+from holdfast.errors import TooCostly, TooManyRequests, WorkflowUnknown
+from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.migration.differences import differences
 from holdfast.programs.definition.model import Accepted
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
-from holdfast.server.console.pictures import shown_picture
+from holdfast.server.console.pictures import sentence, shown_picture
 from holdfast.server.console.typed import reason_of
 from holdfast.server.pictures import PictureQuery
 from holdfast.server.routes.definitions import Version
@@ -63,14 +64,26 @@ async def load_definition(call: RouteCall[DefinitionPageQuery, None]) -> Context
         "older": older,
         "old": old,
         "differences": differences((await _published(call, old)).definition, found.definition) if old else [],
-        "text": _yaml(found),
+        "text": await _text(call, found),
     }
 
 
 async def picture(call: RouteCall[DefinitionPicture, None]) -> Response:
     found = await _published(call, int(call.query.version) if call.query.version.isdecimal() else 0)
-    drawn = draw_definition(found.definition, direction=call.query.direction, deepest=call.query.depth)
-    return shown_picture(drawn, call.query, whole=call.query.whole)
+    query = call.query
+    try:
+        picture = await drawn(call.client, found.definition, direction=query.direction, deepest=query.depth)
+        return await shown_picture(call.client, picture, query, whole=query.whole)
+    except (TooCostly, TooManyRequests) as error:
+        return sentence(f"It cannot be drawn: {str(error).splitlines()[0]}")
+
+
+async def _text(call: RouteCall[Any, None], found: Accepted) -> str:
+    """In YAML; in JSON if that takes too long to write."""
+    try:
+        return await definition_text(call.client, found.definition, "yaml")
+    except (TooCostly, TooManyRequests):
+        return msgspec.json.format(msgspec.json.encode(write_document(found.definition))).decode()
 
 
 async def _published(call: RouteCall[Any, Any], version: int) -> Accepted:
@@ -90,12 +103,6 @@ async def _live(call: RouteCall[Any, None], newest: Accepted, versions: list[Def
     counts = Counter(move.before for move in moves)
     rest = total - sum(counts.values())
     return {**counts, newest.definition.version: counts.get(newest.definition.version, 0) + max(0, rest)}
-
-
-def _yaml(found: Accepted) -> str:
-    from holdfast.programs.definition.decompiler.yaml_text import yaml_of
-
-    return yaml_of(found.definition)
 
 
 async def migrate(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInstead:

@@ -93,9 +93,9 @@ async def picture(call: RouteCall[RunPicture, None]) -> Response:
     query = call.query
     try:
         found = await call.run.picture(at=query.at, direction=query.direction, deepest=query.depth)
+        return await shown_picture(call.client, found, query, whole=query.whole)
     except HoldfastError as error:
         return sentence(f"It cannot be drawn: {str(error).splitlines()[0]}")
-    return shown_picture(found, query, whole=query.whole)
 
 
 RUN = ConsolePage(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.faults import FaultList, Trail
+from holdfast.programs.definition.described_tools import parameters_of
 from holdfast.programs.definition.interpreter.routine import Toolbox
 from holdfast.programs.definition.walks import all_nodes
-from holdfast.programs.function.decorators import Step
 from holdfast.transports.connectors import METHODS
 from holdfast.transports.http.urls import places_of
 
@@ -175,7 +174,7 @@ def _check_outside_verb(
         text = f"{verb.name} is {_a(step.kind)}: write `{step.kind}: {verb.name}`"
         faults.add((*place, verb.kind), text, node.name)
     elif isinstance(verb.arguments, dict):
-        _check_arguments(node, verb, _parameters(step), (*place, "with"), faults)
+        _check_arguments(node, verb, parameters_of(step), (*place, "with"), faults)
 
 
 def _check_arguments(node: m.Node, verb: m.CallVerb, known: dict[str, bool], place: Trail, faults: FaultList) -> None:
@@ -187,15 +186,6 @@ def _check_arguments(node: m.Node, verb: m.CallVerb, known: dict[str, bool], pla
     for name, required in known.items():
         if required and name not in verb.arguments:
             faults.add(place, f"{verb.name} needs the argument {name!r}", node.name)
-
-
-def _parameters(step: Step[..., Any]) -> dict[str, bool]:
-    """The arguments of a step, and whether each must be given. What takes any number begins with ``*``."""
-    found = {}
-    for parameter in inspect.signature(step.function).parameters.values():
-        many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        found[f"*{parameter.name}" if many else parameter.name] = not many and parameter.default is parameter.empty
-    return found
 
 
 def _a(what: str) -> str:

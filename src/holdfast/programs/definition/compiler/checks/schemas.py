@@ -28,12 +28,12 @@ def check_schemas(definition: m.Definition, faults: FaultList, tools: Toolbox | 
     _check_schema(definition.start, ("start",), faults)
     for name, schema in definition.state.items():
         if _check_schema(schema, ("state", name), faults) and "default" in schema:
-            for path, problem in _problems(schema, schema["default"]):
+            for path, problem in _problems(schema, schema["default"], faults):
                 faults.add(("state", name, "default", *path), f"the default does not fit its schema: {problem}")
     for name, task in definition.tasks.items():
         if _check_schema(_without_expressions(task.form), ("tasks", name, "form"), faults):
             check_form_defaults(task.form, ("tasks", name, "form"), faults)
-    for path, problem in _problems(schemas.CONNECTORS, definition.connectors):
+    for path, problem in _problems(schemas.CONNECTORS, definition.connectors, faults):
         faults.add(("connectors", *path), problem)
     for node in all_nodes(definition.steps):
         for verb, inside in ((node.verb, ()), (None if node.undo is None else node.undo.verb, ("undo",))):
@@ -84,7 +84,7 @@ def _check_request(
     if schema is None or isinstance(verb.request, str):  # an expression for all of it
         return
     words = (verb.verb,) if verb.verb in TRANSPORT_WORDS else ("transport", verb.verb)
-    for path, problem in _problems(_meant(schema, verb.request), verb.request):
+    for path, problem in _problems(_meant(schema, verb.request), verb.request, faults):
         faults.at_node(node.name, problem, *inside, *words, *path)
 
 
@@ -96,7 +96,7 @@ def _meant(schema: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, 
     return next((way for way in ways if all(name in value for name in way.get("required", ("",)))), ways[-1])
 
 
-def _problems(schema: Mapping[str, Any], value: Any) -> Iterator[tuple[Trail, str]]:
+def _problems(schema: Mapping[str, Any], value: Any, faults: FaultList) -> Iterator[tuple[Trail, str]]:
     import jsonschema_rs
 
     validator = jsonschema_rs.validator_for(dict(schema), retriever=_no_retriever)
@@ -106,7 +106,7 @@ def _problems(schema: Mapping[str, Any], value: Any) -> Iterator[tuple[Trail, st
         if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
             known = within.get("properties", {})
             for name in error.kind.unexpected:
-                yield (*path, name), f"nobody knows the word {name!r} here{nearest(name, known)}"
+                yield (*path, name), f"nobody knows the word {name!r} here{faults.nearest(name, known)}"
         else:
             yield path, _message(error, within)
 

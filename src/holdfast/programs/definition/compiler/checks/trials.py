@@ -23,9 +23,9 @@ def check_trials(document: Any, tasks: Collection[str], faults: FaultList) -> No
         return
     from holdfast.programs.definition.compiler.schema import TRIALS
 
-    before = len(faults.found)
+    before = faults.count
     _check_words(document["tests"], TRIALS, ("tests",), faults)
-    if len(faults.found) > before:
+    if faults.count > before:
         return
     for number, test in enumerate(document["tests"]):
         trail: Trail = ("tests", number)

@@ -20,7 +20,7 @@ def export_definition(definition: m.Definition) -> dict[str, Any]:
     """The Serverless Workflow document of a definition. Raises InvalidDefinition with all that cannot be said."""
     export = Export()
     found = _Workflow(export, write_document(definition)).document()
-    refuse(export.faults.found, None)
+    refuse(export.faults, None)
     return found
 
 

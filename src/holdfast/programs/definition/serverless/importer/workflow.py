@@ -9,7 +9,7 @@ import msgspec
 from holdfast.errors import InvalidDefinition
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.checks.workflows import Workflows
-from holdfast.programs.definition.compiler.compiler import compile_document, refuse
+from holdfast.programs.definition.compiler.compiler import compile_document, refuse, refuse_for
 from holdfast.programs.definition.compiler.faults import DefinitionFault, FaultList
 from holdfast.programs.definition.compiler.source_map import SourceMap
 from holdfast.programs.definition.interpreter.routine import Toolbox
@@ -40,14 +40,14 @@ def import_document(
     faults = FaultList()
     if not isinstance(document, dict) or "document" not in document or "do" not in document:
         faults.add((), "a Serverless Workflow document has `document` and `do`")
-        refuse(faults.found, marks)
+        refuse(faults, marks)
     draft = ImportDraft(document, faults)
     written = _Workflow(draft, document).written()
-    refuse(faults.found, marks)
+    refuse(faults, marks)
     try:
         return compile_document(written, tools, workflows)
     except InvalidDefinition as error:
-        refuse([_placed(draft, fault) for fault in error.faults if isinstance(fault, DefinitionFault)], marks)
+        refuse_for([_placed(draft, fault) for fault in error.faults if isinstance(fault, DefinitionFault)], marks)
         raise
 
 
