@@ -85,6 +85,18 @@ async def repeat(text: str, times: int) -> str:
     return text * times
 
 
+@step(name="golden.book_slowly", undo=release_seat)
+async def book_slowly(seat: str) -> str:
+    await asyncio.sleep(5)
+    return seat
+
+
+@step(name="golden.reserve_slowly", undo=release_seat)
+async def reserve_slowly(seat: str) -> str:
+    await asyncio.sleep(5)
+    return seat
+
+
 # -- workflows -------------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +293,30 @@ async def compensation() -> None:
     await reserve_seat("12A")
     await reserve_seat("12B")
     await refuse("the card is declined")
+
+
+@workflow(name="golden.given_up")
+async def given_up() -> str:
+    kept = await reserve_seat("12A")
+    try:
+        async with asyncio.timeout(1):
+            await reserve_slowly("12B")
+    except TimeoutError:
+        await asyncio.sleep(1)
+    return kept
+
+
+@workflow(name="golden.passenger")
+async def passenger(seat: str) -> str:
+    await reserve_seat(seat)
+    await asyncio.sleep(3600)
+    return seat
+
+
+@workflow(name="golden.party")
+async def party() -> None:
+    await reserve_seat("12A")
+    await asyncio.gather(reserve_slowly("12B"), passenger("12C"), refuse("the card is declined"))
 
 
 @workflow(name="golden.cleanup")

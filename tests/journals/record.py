@@ -84,6 +84,8 @@ plain(g.join_all, "A join set taken at once, with a child in it; another whose m
 plain(g.children, "Child workflows: one completes, one fails.")
 plain(g.detached, "A detached run, a signal to it, and a signal to nobody.")
 plain(g.compensation, "Successes are undone, newest first, when the run fails.")
+plain(g.given_up, "A call that was given up succeeds, and is undone before its run returns.")
+plain(g.party, "A run fails while a call and a child are under way: both end before anything is undone.")
 plain(g.patches, "Markers of changed code.")
 plain(g.queued, "Steps of a queue, one of them tried twice.")
 

@@ -32,7 +32,7 @@ SCRIPT = Script(
 
 def recorded() -> tuple[Run, bytes]:
     """A run with one open promise of every kind, and its checkpoint."""
-    run = Run(strands, SCRIPT)
+    run = Run(strands, SCRIPT, edition=1)  # as when the files were written
     run.advance()
     run.advance(run.ok(0, "a"), run.ok(3, "c"), run.failed(5), signal("right", 1), signal("other", "unheard"), after=1)
     run.advance(signal("left", 2), signal("left", 3), resume=False)

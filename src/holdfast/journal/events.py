@@ -40,10 +40,15 @@ class Open(msgspec.Struct, frozen=True, gc=False, tag="open"):
 
 AwaitKind = Single | Any | All | Signal | Open
 
-EDITION: Final = 1
+EDITION: Final = 2
 """The present edition of the rules by which programs run. A run keeps the edition that it began with, so a change of
-these rules never changes the meaning of an older journal. In edition 0 a success was compensated only where a task of
-the program had got its value, compensation could be cancelled, and a call that nobody awaited went unnoticed."""
+these rules never changes the meaning of an older journal.
+
+- Edition 0: a success was compensated only if a task of the program had got its value, compensation could be cancelled,
+  and a call that nobody awaited went unnoticed.
+- Edition 1: a function that ended called off what was under way, so an act could be done and never undone. It undid
+  what it had done before its children had ended. One call object could be begun twice.
+"""
 
 InvokeKind = str
 """The kind of an invocation: ``step``, ``workflow``, ``detached``, ``signal``. Data: a new kind needs no event."""

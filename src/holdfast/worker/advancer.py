@@ -254,8 +254,7 @@ class Advancer:
 
     def _commit(self, held: Held, work: Plan) -> None:
         held.committing = True
-        for promise in work.abandon:
-            self._dispatcher.call_off(held, promise)
+        self._dispatcher.end(held, work.abandon, work.stop)
         self._committer.submit(work.change, partial(self._answered, held, work, held.pause is not None))
 
     def _answered(self, held: Held, work: Plan, was_paused: bool, answer: p.Answer | Exception) -> None:

@@ -67,6 +67,7 @@ class Plan(msgspec.Struct, gc=False):
     change: Advance
     invoke: list[Invoke]
     abandon: list[PromiseId]
+    stop: list[PromiseId]
     attached: Sequence[Errand | Attached]
     closings: tuple[Closing, ...]
     is_gated: bool
@@ -118,6 +119,7 @@ class _SortedRequests:
     def __init__(self, held: Held, now: int, pins: Pins, gate: Gate | None) -> None:
         self.invoke: list[Invoke] = []
         self.abandon: list[PromiseId] = []
+        self.stop: list[PromiseId] = []
         self.errands: list[Errand] = []
         self.gated: list[Attached] = []
         self._held = held
@@ -143,6 +145,8 @@ class _SortedRequests:
         if place is _HERE:
             if type(request) is Abandon:
                 self.abandon.append(request.promise_id)
+            elif type(request) is Stop:
+                self.stop.append(request.promise_id)
             elif type(request) is Invoke and request.promise_id not in self._held.steps:
                 self.invoke.append(request)
         elif place is _GATE:
@@ -248,7 +252,7 @@ def plan(
         checkpoint,
     )
     is_gated = bool(requests.gated or closings)
-    return Plan(change, requests.invoke, requests.abandon, attached, closings, is_gated, carried_on)
+    return Plan(change, requests.invoke, requests.abandon, requests.stop, attached, closings, is_gated, carried_on)
 
 
 def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:

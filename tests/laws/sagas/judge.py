@@ -25,6 +25,7 @@ class Account:
         self.recorded: dict[str, int] = {}  # each execution, and the generation that recorded it first
         self.undone: dict[str, set[str]] = defaultdict(set)  # each execution, and what undid it
         self.not_undone: dict[str, int] = {}  # each execution whose undo failed for good
+        self._failing: set[int] = set()  # the generations in which one did
         for number, life in enumerate(lives):
             for call in calls(life):
                 self._take_in(number, call)
@@ -37,6 +38,7 @@ class Account:
             self._undone(call)
         elif call.name in UNDOING:
             self.not_undone[call.execution] = number
+            self._failing.add(number)
 
     def _undone(self, call: Call) -> None:
         assert isinstance(call.result, Ok)
@@ -44,6 +46,10 @@ class Account:
         if not said.startswith(f"{call.execution} undone by"):
             raise Violation("L5", f"an undo was given something else than its call had: {said!r}")
         self.undone[call.execution].add(said)
+
+    def fails_by(self, generation: int) -> bool:
+        """Whether something could not be undone in this generation: then it fails, however its body ended."""
+        return generation in self._failing
 
     @property
     def end(self) -> e.Event:
@@ -98,16 +104,27 @@ def _judge_undos(run: str, account: Account) -> None:
 
 
 def _judge_completed(run: str, account: Account) -> None:
-    path = account.path()
-    on_path = {key_of(value) for number in path for value in Account([account.lives[number]]).recorded}
+    relied_on = {key for number in account.path() for key in _relied_on(account.lives[number])}
     for key, standing in account.standing().items():
-        expected = 1 if key in on_path else 0
+        expected = 1 if key in relied_on else 0
         if len(standing) == expected:
             continue
         if not expected and all(value in account.not_undone for value in standing):
             continue  # it could not be undone, and the run's failure said so
         law = "L4" if account.was_retried() else "L2"
         raise Violation(law, f"run {run} completed and {key} stands {len(standing)} times, not {expected}: {standing}")
+
+
+def _relied_on(life: Life) -> set[str]:
+    """The effects that the body relied on: it did not give them up, and they were done before it ended."""
+    given_up = {note.name for note in life.notes if note.what == "gave up"}
+    ended = _left(life.notes).at
+    done = {
+        key_of(call.execution)
+        for call in calls(life)
+        if call.name in DOING and isinstance(call.result, Ok) and call.completed < ended
+    }
+    return done - given_up
 
 
 def _judge_taken_back(run: str, account: Account) -> None:
@@ -212,6 +229,8 @@ def _judge_ending(run: str, account: Account) -> None:
         leaves = set(left.value.split())
         if left.name == "never":
             expected = {"cancelled", "failed"} if cancelled else set()  # an undo of an earlier generation may fail
+        elif account.fails_by(number):
+            expected = {"failed"}
         elif left.name == "returned":
             expected = {"completed"}
         elif continues and leaves <= continues:
@@ -241,7 +260,9 @@ def seen(life: Life, name: str) -> list[str]:
 
 
 def judge_waiting(run: str, life: Life) -> None:
-    """A run at rest: a receive that waits has not missed a signal of its name."""
+    """A run at rest: a receive that waits has not missed a signal of its name. None waits after the body has ended."""
+    if any(note.what == "left" for note in life.notes):
+        return
     delivered = deliveries(life)
     for name, values in delivered.items():
         asked = sum(note.name == name and note.what == "wants" for note in life.notes)

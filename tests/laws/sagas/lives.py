@@ -11,7 +11,7 @@ import msgspec
 from holdfast.journal import events as e
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import CONTINUED, Ok, Outcome
-from tests.laws.sagas.play import Note, book, do, unbook, undo
+from tests.laws.sagas.play import Note, book, do, key_of, unbook, undo
 
 DOING: Final = frozenset({do.name, book.name})
 UNDOING: Final = frozenset({undo.name, unbook.name})
@@ -87,6 +87,10 @@ def reached(lives: list[Life]) -> set[str]:
     found |= {what for life in lives for what in _reached_by_forms(life)}
     for life in lives:
         ended = list(calls(life))
+        given_up = {note.name for note in life.notes if note.what == "gave up"}
+        done = {key_of(call.execution) for call in ended if call.name in DOING and isinstance(call.result, Ok)}
+        if given_up & done:
+            found.add(f"done after it was given up, then {how_ended(life)}")
         undos = [call for call in ended if call.name in UNDOING]
         found |= {"undone" if isinstance(call.result, Ok) else "not undone" for call in undos}
         if not undos:
@@ -94,8 +98,6 @@ def reached(lives: list[Life]) -> set[str]:
         since = min(call.scheduled for call in undos)
         if any(isinstance(entry.event, e.CancelRequested) and entry.sequence > since for entry in life.entries):
             found.add("cancelled while compensating")
-        if any(call.name in DOING and isinstance(call.result, Ok) and call.completed > since for call in ended):
-            found.add("success while compensating")
     return found
 
 

@@ -124,11 +124,12 @@ def call(node: t.Do) -> Any:
 
 class Note(msgspec.Struct, frozen=True):
     """What the program saw: that it ``wants``, ``got`` or ``missed`` a signal, ``asks`` a form that was ``answered``
-    or ``unanswered``, ``continues`` as new, has ``left``."""
+    or ``unanswered``, ``gave up`` a step, ``continues`` as new, has ``left``."""
 
     what: str
     name: str = ""
     value: str = ""
+    at: int = 0  # how many events the journal had then
 
 
 class Trace:
@@ -140,7 +141,7 @@ class Trace:
     def note(self, what: str, name: str = "", value: str = "") -> None:
         loop = durable_loop()
         if loop is not None and not loop.is_closed():  # a program that was closed sees nothing more
-            self.notes.append(Note(what, name, value))
+            self.notes.append(Note(what, name, value, loop.scribe.version))
 
 
 begun: Final[list[Trace]] = []
@@ -176,7 +177,7 @@ class Player:
     async def play(self, node: t.Node) -> Any:
         match node:
             case t.Do():
-                return await call(node)
+                return await self._do(node)
             case t.Sleep(seconds=seconds):
                 return await asyncio.sleep(seconds, "slept")
             case t.Receive(name=name):
@@ -248,6 +249,13 @@ class Player:
             calls.continue_as_new(item)
         except BaseException as control:
             self._trace.note("continues", type(control).__name__)
+            raise
+
+    async def _do(self, node: t.Do) -> Any:
+        try:
+            return await call(node)
+        except asyncio.CancelledError:
+            self._trace.note("gave up", node.key)
             raise
 
     async def _receive(self, name: str) -> str:

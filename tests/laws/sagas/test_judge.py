@@ -26,10 +26,15 @@ REST = e.ExecutionAwaiting((ROOT.child(99),), e.Single())
 
 _positions = itertools.count()
 
-RETURNED = (Note("left", "returned"),)
-RAISED = (Note("left", "raised", "ValueError"),)
-STOPPED = (Note("left", "raised", "CancelledError"),)
-AGAIN = (Note("continues", "ContinueAsNew"), Note("left", "raised", "ContinueAsNew"))
+LATE = 1000
+"""More events than any journal here has: the body ended after all that was done."""
+
+RETURNED = (Note("left", "returned", at=LATE),)
+RAISED = (Note("left", "raised", "ValueError", LATE),)
+STOPPED = (Note("left", "raised", "CancelledError", LATE),)
+AGAIN = (Note("continues", "ContinueAsNew"), Note("left", "raised", "ContinueAsNew", LATE))
+GAVE_UP = (Note("gave up", "k1"),)
+EARLY = (Note("left", "returned", at=1),)
 
 
 def called(name: str, args: list[object], result: Outcome) -> list[e.Event]:
@@ -70,6 +75,11 @@ def life(events: Sequence[e.Event], notes: Sequence[Note], origin: str = "start"
 
 LAWFUL: dict[str, Callable[[], list[Life]]] = {
     "it completes": lambda: [life([*did("k1#1"), COMPLETED], RETURNED)],
+    "what it gave up is undone": lambda: [life([*did("k1#1"), *undid("k1#1"), COMPLETED], (*GAVE_UP, *RETURNED))],
+    "what was done after its body is undone": lambda: [life([*did("k1#1"), *undid("k1#1"), COMPLETED], EARLY)],
+    "what it gave up cannot be undone": lambda: [
+        life([*did("k1#1"), *missed("k1#1"), e.ExecutionFailed(Failure("x:Y", "k1#1"))], (*GAVE_UP, *RETURNED))
+    ],
     "it fails": lambda: [life([*did("k1#1"), *did("k2#2"), *undid("k2#2"), *undid("k1#1"), FAILED], RAISED)],
     "it is cancelled": lambda: [life([*did("k1#1"), CANCELLED[0], *undid("k1#1"), CANCELLED[1]], STOPPED)],
     "an undo fails and is reported": lambda: [
@@ -129,6 +139,8 @@ UNLAWFUL: dict[str, tuple[str, Callable[[], list[Life]]]] = {
     ),
     "nothing is undone when it is cancelled": ("L2", lambda: [life([*did("k1#1"), *CANCELLED], STOPPED)]),
     "it completes and something is undone": ("L2", lambda: [life([*did("k1#1"), *undid("k1#1"), COMPLETED], RETURNED)]),
+    "what it gave up stands": ("L2", lambda: [life([*did("k1#1"), COMPLETED], (*GAVE_UP, *RETURNED))]),
+    "what was done after its body stands": ("L2", lambda: [life([*did("k1#1"), COMPLETED], EARLY)]),
     "one is forgotten": ("L3", lambda: [life([*did("k1#1"), *did("k2#2"), *undid("k2#2"), FAILED], RAISED)]),
     "one is undone twice": ("L3", lambda: [life([*did("k1#1"), *undid("k1#1"), *undid("k1#1", 101), FAILED], RAISED)]),
     "one is undone that never was": ("L3", lambda: [life([*undid("k1#1"), FAILED], RAISED)]),

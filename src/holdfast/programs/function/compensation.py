@@ -3,6 +3,8 @@
 The laws:
 
 - A call with a recorded success and an ``undo=`` is undone, whether or not a task of the program ever got the value.
+- A call with an ``undo=`` that the body gave up is stopped, and its end is awaited. The body does not rely on it, so
+  its success is undone at the end of the run, even if the run returns. If that cannot be done, the run fails.
 - Successes are undone newest first, one at a time, and to the end. No cancellation reaches the undoing. A success that
   cannot be undone is reported, and the others are still undone.
 - When the body has ended, the tasks that it left behind begin nothing more. Calls that they had begun may still end,
@@ -52,6 +54,7 @@ class _Call(msgspec.Struct, frozen=True):
     step: Step[..., Any]
     input: Payload
     result: Payload
+    number: int  # the later it succeeded, the higher
 
     def undo(self, program: FunctionProgram) -> Undo:
         """The call that undoes it. Raises where its result cannot be read, or the undo's arguments not written."""
@@ -78,24 +81,32 @@ class Compensations:
     def __init__(self, carried: Payload | None = None) -> None:
         self.asked: dict[PromiseId, tuple[Step[..., Any], Payload]] = {}
         """The calls of steps with an ``undo=`` that have not ended."""
+        self.given_up: set[PromiseId] = set()
+        """Those of them that the body no longer waits for."""
         self._done: list[_Call | Undo] = []
         if carried is not None:
             self._done.extend(decode(carried, list[Undo], "what earlier generations did"))
+        self._surplus: list[_Call] = []  # successes of calls that the body had given up
+        self._succeeded = 0
         self.failures: list[str] = []
-
-    def __bool__(self) -> bool:
-        """Whether there is something to undo."""
-        return bool(self._done)
 
     def settled(self, promise: PromiseId, outcome: Outcome | None) -> None:
         """A call has ended. Its success must be undone from here on."""
         call = self.asked.pop(promise, None)
         if call is not None and type(outcome) is Ok:
-            self._done.append(_Call(promise, *call, outcome.value))
+            self._succeeded += 1
+            done = _Call(promise, *call, outcome.value, self._succeeded)
+            (self._surplus if promise in self.given_up else self._done).append(done)
+        self.given_up.discard(promise)
 
     def keep(self) -> None:
-        """Declare all successes so far as final: they are never undone."""
+        """Declare all successes so far as final: they are never undone. What the body gave up is none of them."""
         self._done.clear()
+
+    def has_more(self, *, fails: bool) -> bool:
+        """Whether there is something to undo: in a run that ``fails`` all, in one that returns what its body gave up.
+        A run that cannot undo that fails."""
+        return bool(self._surplus or (self._done and (fails or self.failures)))
 
     def carried(self, program: FunctionProgram) -> Payload | None:
         """The successes for the next generation; None where there are none."""
@@ -103,10 +114,10 @@ class Compensations:
             return None
         return encode([_carried(entry, program) for entry in self._done], "what was done")
 
-    async def undo(self, loop: DurableLoop) -> None:
-        """Undo all successes, newest first. One that cannot be undone is noted in ``failures``."""
-        while self._done:
-            entry = self._done.pop()
+    async def undo(self, loop: DurableLoop, *, fails: bool) -> None:
+        """Undo what ``has_more`` speaks of, newest first. What cannot be undone is noted in ``failures``."""
+        while self.has_more(fails=fails):
+            entry = self._take_newest(fails=fails)
             try:
                 call = entry if isinstance(entry, Undo) else entry.undo(loop.program)
             except Exception as error:  # the author's types may raise anything for an old value
@@ -126,3 +137,13 @@ class Compensations:
             outcome = await loop.promise(promise)
             if type(outcome) is Err:
                 self.failures.append(str(revive(outcome.failure, f"{call.kind} {call.name}")))
+
+    def _take_newest(self, *, fails: bool) -> _Call | Undo:
+        done, surplus = self._done, self._surplus
+        if not (fails or self.failures) or not done or (surplus and surplus[-1].number > _number_of(done[-1])):
+            return surplus.pop()
+        return done.pop()
+
+
+def _number_of(entry: _Call | Undo) -> int:
+    return entry.number if isinstance(entry, _Call) else 0

@@ -81,10 +81,10 @@ class Durable(Generic[R_co]):
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, R_co]:
         raise NotImplementedError
 
-    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
         """Record the intent of a call; gives its promise id."""
         payload = self.signature.write(args, kwargs)
-        return loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
+        return loop.program.own(loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue))
 
     def read_result(self, payload: Payload) -> R_co:
         value: R_co = self.signature.read_result(payload)
@@ -148,6 +148,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
         if self.undo is not None and loop.program.first_edition is None:
             loop.program.compensations.asked[promise] = (self, payload)
+            loop.program.fresh.add(promise)
         return promise
 
     def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: KnowsSecrets) -> Payload:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from holdfast.errors import NotAwaited
+from holdfast.errors import InvalidFunction, NotAwaited
 from holdfast.programs.function.call_site import DISCARDED, complaint, is_discarded
 from holdfast.programs.function.loop import durable_loop
 
@@ -19,16 +19,18 @@ R_co = TypeVar("R_co", covariant=True)
 class DurableCall(Coroutine[Any, Any, R_co]):
     """A call that has not begun: await it, give it to asyncio, or submit it to a join set.
 
-    A run that makes a call and never begins it fails: at once where the code discards the call, else at its end.
+    A run that makes a call and never begins it fails: at once where the code discards the call, else at its end. A call
+    begins once: if it was submitted, it can be neither submitted again nor awaited.
     """
 
-    __slots__ = ("_loop", "_number", "_running", "args", "definition", "kwargs")
+    __slots__ = ("_loop", "_number", "_running", "_submitted", "args", "definition", "kwargs")
 
     def __init__(self, definition: Durable[R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.definition = definition
         self.args = args
         self.kwargs = kwargs
         self._running: Coroutine[Any, Any, R_co] | None = None
+        self._submitted = False
         loop = self._loop = durable_loop()
         if loop is None:
             self._number = id(self)
@@ -48,15 +50,28 @@ class DurableCall(Coroutine[Any, Any, R_co]):
 
     def _begun(self) -> Coroutine[Any, Any, R_co]:
         if self._running is None:
+            self._check_once()
             if self._loop is not None:
                 self._loop.unawaited.pop(self._number, None)
             self._running = self.definition.begin(self.args, self.kwargs)
         return self._running
 
     def claim(self) -> None:
-        """This call is awaited or handed on: it is no longer counted as never awaited."""
+        """This call is handed on: it is no longer counted as never awaited."""
         if self._loop is not None:
             self._loop.unawaited.pop(self._number, None)
+
+    def submit(self) -> None:
+        """This call becomes a member of a join set. Raises InvalidFunction if it has begun."""
+        self._check_once()
+        self.claim()
+        self._submitted = True
+
+    def _check_once(self) -> None:
+        begun = self._submitted or self._running is not None
+        if begun and self._loop is not None and self._loop.program.begins_once:
+            what = self.definition.what
+            raise InvalidFunction(f"this call of {what} has begun, and a call begins once: make another call of it")
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         return self._begun().__await__()

@@ -84,7 +84,7 @@ class JoinSet(Generic[T]):
         """Begin a call of a step or child workflow: ``submit(charge(order))`` or ``submit(charge, order)``."""
         loop, _ = current("JoinSet.submit()")
         if isinstance(call, DurableCall) and not args and not kwargs:
-            call.claim()
+            call.submit()
             call, args, kwargs = call.definition, call.args, call.kwargs
         if inspect.iscoroutine(call):
             call.close()  # else Python warns that nobody awaited it

@@ -151,8 +151,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def forget(self, promise_id: PromiseId) -> None:
         if self.futures.pop(promise_id, None) is not None and not self._closed:
-            self.scribe.abandon(promise_id)
-            self.program.inline.pop(promise_id, None)
+            self.program.give_up(promise_id)
 
     def forget_timer(self, promise_id: PromiseId) -> None:
         if self.timers.pop(promise_id, None) is not None and not self._closed:

@@ -69,7 +69,7 @@ class NamedWorkflow(Durable[R_co], Generic[R_co]):
 
     def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
         payload = self.write(args, kwargs)
-        return loop.scribe.invoke(WORKFLOW, self.called(loop, WORKFLOW), payload, ONCE)
+        return loop.program.own(loop.scribe.invoke(WORKFLOW, self.called(loop, WORKFLOW), payload, ONCE))
 
     def write(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
         """A call's arguments, as they are recorded."""

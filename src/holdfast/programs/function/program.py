@@ -1,7 +1,11 @@
 """A function as the kernel's program: its coroutine on a durable loop, its waits, its end, its compensation.
 
-A run has two phases: the body, and, where that failed or was cancelled, the undoing of its successes. The second phase
-is a separate task, which nothing can cancel.
+A run has three phases. First comes the body. When it has ended, its calls that must be awaited are stopped, and their
+ends awaited: calls with an ``undo=``, and, if the body failed or was cancelled, the children of the run. Everything
+else that it left behind is called off. Then successes are undone: all of them if the body failed or was cancelled, else
+those of calls that it had given up. The last phase is a task of its own, which nothing can cancel.
+
+In editions 0 and 1 there is no second phase.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ class FunctionProgram:
         self.names: Mapping[str, str | None] = {}
         self.compensations = Compensations()
         self.first_edition: FirstEdition | None = None
+        self.children: set[PromiseId] = set()  # its child workflows that have not ended
+        self.fresh: set[PromiseId] = set()  # calls to be awaited that were made since the last wait: none has begun
         self.signals: dict[PromiseId, str] = {}
         self.join_waits: dict[Members, e.AwaitKind] = {}
         self.members: dict[PromiseId, JoinSet[Any]] = {}
@@ -64,11 +70,15 @@ class FunctionProgram:
         self._undoing: asyncio.Task[None] | None = None
         self._ended: Ending | None = None
         self._cancelled = False
+        self.begins_once = True  # see ``DurableCall``; not in older editions
+        self._awaits = True  # the edition has the second phase
+        self._left = False  # the body has ended, and what it left behind is called off or stopped
 
     # -- the kernel's side -----------------------------------------------------------------------------------------
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self.idempotency_key = started.idempotency_key
+        self._awaits = self.begins_once = started.edition >= 2
         loop = self._loop = DurableLoop(scribe, self)  # type: ignore[abstract]  # it refuses the rest by name
         if started.edition:
             self.compensations = Compensations(started.carried)
@@ -81,6 +91,8 @@ class FunctionProgram:
         loop = self._running()
         if self.compensations.asked:
             self.compensations.settled(promise_id, outcome)
+        if self.children:
+            self.children.discard(promise_id)
         if self.inline:
             self.inline.pop(promise_id, None)
         future = loop.futures.pop(promise_id, None)
@@ -110,15 +122,21 @@ class FunctionProgram:
         if loop.fault is not None:
             raise loop.fault
         if main is None or not main.done():
+            self.fresh.clear()
             return self._waiting(loop)
         ending = self._ending(main)
-        if type(ending) is Continued:
-            return msgspec.structs.replace(ending, carried=self.compensations.carried(self))
-        if type(ending) is Returned:
-            return ending
-        loop.body_ended = self.first_edition is None  # tasks that it left behind end at their next command
-        if not self._undo(loop):
+        fails = type(ending) is Raised or type(ending) is Stopped
+        if self._awaits:
+            if not self._left:
+                self._leave(loop, fails=fails)
+            if self._owed(fails=fails):
+                return self._closing(fails=fails)
+        elif fails:
+            loop.body_ended = self.first_edition is None  # tasks that it left behind end at their next command
+        if (fails or self._awaits) and not self._undo(loop, fails=fails):
             return self._waiting(loop)
+        if type(ending) is Continued and not self.compensations.failures:
+            return msgspec.structs.replace(ending, carried=self.compensations.carried(self))
         return self._with_failures(ending)
 
     def clock_of(self, promise_id: PromiseId) -> PromiseId | None:
@@ -157,6 +175,8 @@ class FunctionProgram:
     def waiting_on(self) -> tuple[PromiseId, ...]:
         loop = self._running()
         union = dict.fromkeys([*loop.futures, *loop.timers])
+        if self._left:
+            union.update(dict.fromkeys(self._owed(fails=type(self._ended) is not Returned)))
         for members in self.join_waits:
             union.update(dict.fromkeys(members.open()))
         return tuple(union)
@@ -179,11 +199,36 @@ class FunctionProgram:
             raise error
         return Raised(scrubbed(describe(error), self.secrets))
 
-    def _undo(self, loop: DurableLoop) -> bool:
+    def _leave(self, loop: DurableLoop, *, fails: bool) -> None:
+        """The body has ended: stop its calls that must be awaited, and call off everything else that it left behind."""
+        self._left = loop.body_ended = True
+        if not fails:
+            self.children.clear()  # a run that returns cancels them, and does not wait
+        left = [*loop.futures, *self.members]
+        loop.futures.clear()
+        self.members.clear()
+        self.join_waits.clear()
+        for promise in left:
+            self.give_up(promise)
+        for promise in list(loop.timers):
+            loop.forget_timer(promise)
+        self.fresh.clear()
+
+    def _owed(self, *, fails: bool) -> tuple[PromiseId, ...]:
+        """The calls that must end before anything is undone."""
+        return (*self.compensations.asked, *(sorted(self.children) if fails else ()))
+
+    def _closing(self, *, fails: bool) -> Waiting:
+        owed = self._owed(fails=fails)
+        if len(owed) > LISTED:
+            return _OPEN
+        return Waiting(owed, _SINGLE if len(owed) == 1 else _ANY)
+
+    def _undo(self, loop: DurableLoop, *, fails: bool) -> bool:
         """Continue the undoing; gives whether it is finished. A late success is undone, too."""
-        while self.compensations or (self._undoing is not None and not self._undoing.done()):
+        while self.compensations.has_more(fails=fails) or (self._undoing is not None and not self._undoing.done()):
             if self._undoing is None or self._undoing.done():
-                self._undoing = loop.create_lasting_task(self.compensations.undo(loop))
+                self._undoing = loop.create_lasting_task(self.compensations.undo(loop, fails=fails))
                 loop.run_ready()
             if not self._undoing.done():
                 return False
@@ -196,9 +241,13 @@ class FunctionProgram:
         failures = self.compensations.failures
         if not failures:
             return ending
-        cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
-        message = f"{cause.message or cause.type}; and what was done could not all be taken back: {'; '.join(failures)}"
-        return Raised(scrubbed(Failure("holdfast.errors:StepFailed", message, cause.trace), self.secrets))
+        problem, trace = f"what was done could not all be taken back: {'; '.join(failures)}", ""
+        if type(ending) is Returned or type(ending) is Continued:
+            problem = f"the workflow returned, and of the calls that it had given up {problem}"
+        else:
+            cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
+            problem, trace = f"{cause.message or cause.type}; and {problem}", cause.trace
+        return Raised(scrubbed(Failure("holdfast.errors:StepFailed", problem, trace), self.secrets))
 
     def _running(self) -> DurableLoop:
         if self._loop is None:
@@ -225,6 +274,27 @@ class FunctionProgram:
             return Continued(signature.write(*again.arguments))
         loop.check_awaited()
         return Returned(signature.write_result(value))
+
+    def own(self, child: PromiseId) -> PromiseId:
+        """A child workflow was called. Gives its promise back."""
+        if self._awaits:
+            self.children.add(child)
+            self.fresh.add(child)
+        return child
+
+    def give_up(self, promise_id: PromiseId) -> None:
+        """The body waits for this no longer. A call that must be awaited and may have begun is stopped; everything else
+        is called off."""
+        asked, scribe = self.compensations.asked, self._running().scribe
+        if self._awaits and (promise_id in asked or promise_id in self.children) and promise_id not in self.fresh:
+            if promise_id in asked:
+                self.compensations.given_up.add(promise_id)
+            scribe.stop(promise_id)
+            return
+        asked.pop(promise_id, None)
+        self.children.discard(promise_id)
+        self.inline.pop(promise_id, None)
+        scribe.abandon(promise_id)
 
     def keep_done(self) -> None:
         """Declare all successes so far as final: they are never undone."""

@@ -19,7 +19,7 @@ from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.protocol import Answer, Enqueue, Run, Store, Withdraw, Withdrawn, Work
 
 STEP: Final = "step"
-_STOPPED: Final = Err(Failure("asyncio.exceptions:CancelledError", "it was stopped before it began"))
+STOPPED: Final = Err(Failure("asyncio.exceptions:CancelledError", "it was stopped before it began"))
 
 
 class StepKind(Kind):
@@ -65,7 +65,7 @@ def _withdrawn(run: CallingRun, request: Invoke | Stop) -> Errand:
 
 
 def _read_withdrawn(answer: Answer) -> Outcome | None:
-    return None if isinstance(answer, Withdrawn) and answer.left else _STOPPED
+    return None if isinstance(answer, Withdrawn) and answer.left else STOPPED
 
 
 def _work(run: CallingRun, request: Invoke) -> Work:

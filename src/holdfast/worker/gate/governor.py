@@ -31,6 +31,7 @@ from holdfast.kernel.requests import Invoke, Request
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.runs.clock import Clock
+from holdfast.runs.kinds.step import STOPPED
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
@@ -47,8 +48,6 @@ from holdfast.worker.spans import Spans
 from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 _REMEDY: Final = "find out who changed it (`holdfast audit verify`), mend it or restore a backup, then resume the run."
-
-_STOPPED: Final = Failure("asyncio.exceptions:CancelledError", "it was stopped before it began")
 
 Judged = list[Attached]
 """What to commit about a call, and what to do then; nothing where it is under way or waits."""
@@ -265,8 +264,9 @@ class Governor:
     def _end_unbegun(self, held: Held, call: Call, now: int) -> Judged:
         """The run wants the call to end, and nothing of it was done: it fails, and what it asks is withdrawn."""
         effect = self._effects.find(call.request.function_name, call.request.input)
-        note = entries.unread(held, call.request, effect if is_effect(effect) else None, _STOPPED.message, now)
-        return self._settle_with(held, call, note, _STOPPED, now)
+        failure = STOPPED.failure
+        note = entries.unread(held, call.request, effect if is_effect(effect) else None, failure.message, now)
+        return self._settle_with(held, call, note, failure, now)
 
     def _refuse_missing(self, held: Held, call: Call, found: Performable | None, now: int) -> Judged:
         request = call.request

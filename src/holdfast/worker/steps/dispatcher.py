@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.errors import EngineError
 from holdfast.gate.call import Call, is_unaccounted
@@ -14,6 +14,7 @@ from holdfast.kernel.arrivals import Arrival, Begun, CallSettled, SignalArrived
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
+from holdfast.runs.kinds.step import STOPPED
 from holdfast.runs.kinds.table import kind_of
 from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.store import protocol as p
@@ -64,6 +65,10 @@ class Dispatcher:
     def begin(self, held: Held, request: Invoke) -> None:
         """Begin an attempt of a step."""
         promise = request.promise_id
+        begun_before = held.inherited is not None and _is_inherited(held.inherited, promise)
+        if request.stopped and not begun_before:
+            self._end_unbegun(held, promise, request.attempt)
+            return
         step = held.inline.get(promise) or self._steps.get(request.function_name)
         if step is None:
             message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
@@ -83,7 +88,7 @@ class Dispatcher:
             self._beaten,
             held,
             mark=request.mark,
-            begun_before=held.inherited is not None and _is_inherited(held.inherited, promise),
+            begun_before=begun_before,
             retry=request.retry,
             run=held.row,
             reports=self._reports(held, promise, request.attempt) if held.is_lane else None,
@@ -121,6 +126,25 @@ class Dispatcher:
         performance = held.steps.pop(promise, None)
         if performance is not None:
             performance.cancel()
+
+    def end(self, held: Held, abandoned: Sequence[PromiseId], stopped: Sequence[PromiseId]) -> None:
+        """Call the abandoned steps off. Let the stopped ones come to their ends, which are awaited."""
+        for promise in abandoned:
+            self.call_off(held, promise)
+        for promise in stopped:
+            self._stop(held, promise)
+
+    def _stop(self, held: Held, promise: PromiseId) -> None:
+        """The run wants this step to end, and awaits that. One that has not begun does not begin."""
+        performance = held.steps.get(promise)
+        if performance is not None and performance.begun:
+            performance.stopped = True
+        elif performance is not None:
+            self.call_off(held, promise)
+            self._end_unbegun(held, promise, performance.attempt)
+
+    def _end_unbegun(self, held: Held, promise: PromiseId, attempt: int) -> None:
+        self._arrive(held, CallSettled(promise, STOPPED, attempt, self._clock.now()))
 
     def act(self, held: Held, call: Call) -> None:
         """Begin an act whose receipt is open."""

@@ -70,6 +70,7 @@ class Performance(msgspec.Struct):
     done: bool = False  # the function returned, whatever came of its result
     unknown: bool = False  # it failed, and whether its act was done is not known
     called_off: bool = False
+    stopped: bool = False  # its run wants it to end, and awaits that
     expired: bool = False
     progress: Any = None
     last_beat: float = 0.0
@@ -122,6 +123,8 @@ class Performance(msgspec.Struct):
     def beat(self, details: object) -> None:
         if self.called_off or self.expired:
             raise asyncio.CancelledError("the step was called off")
+        if self.stopped and not self.uncut:  # an act must come to its end, or its outcome would be unknown
+            raise asyncio.CancelledError("the step was stopped")
         self.last_beat = self.loop.time()
         if details is not None:
             self.loop.call_soon_threadsafe(self.beats, self, encode(details, "a heartbeat's details").data)
@@ -143,7 +146,8 @@ _performance: contextvars.ContextVar[Performance | None] = contextvars.ContextVa
 
 
 def heartbeat(details: object = None) -> None:
-    """Say that a long step is alive and how far it is. Raises CancelledError where the step was called off."""
+    """Say that a long step is alive and how far it is. Raises CancelledError if the step was called off, or its run
+    wants it to end. In an action it does not: what has begun comes to its end."""
     _current("heartbeat()").beat(details)
 
 
