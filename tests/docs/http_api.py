@@ -24,7 +24,9 @@ examples.
 - **Who may.** Each route needs a level, which the table of [levels](tenants-and-users.md) explains. What belongs to
   another tenant is not found.
 - **Requests.** Bodies are JSON. A member that is not known is refused, and all that is wrong is said at once. A `/` in
-  a part of a path is quoted as `%2F`, a `+` in a query as `%2B`.
+  a part of a path is quoted as `%2F`, a `+` in a query as `%2B`. Browsers and proxies resolve segments `.` and `..`,
+  quoted or not, so an id with such a segment, or an empty one, is sent as `~` and the quoted id with `.` in the place
+  of `%`: `..` is `~.2E.2E`, `../a` is `~.2E.2E.2Fa`. New ids have no segment `.` or `..`; keys of cells may have any.
 - **Answers.** JSON in UTF-8. Times are ISO 8601 in UTC. Whole numbers are written in full, however large: a reader that
   makes all numbers floating point, as JavaScript's `JSON.parse` does, must read those over 2^53 from the text. In
   values of workflows `{"$base64": …}` stands for bytes, `{"$float": "nan"}` for what JSON lacks, `{"$blob": …}` for a

@@ -15,6 +15,7 @@ from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.people.names import NAME, is_name
+from holdfast.runs.addresses import has_dots
 from holdfast.runs.segments import seal
 from holdfast.runs.signals import RESERVED
 from holdfast.store.protocol import (
@@ -85,6 +86,20 @@ def check_id(value: str, what: str) -> str:
     return value
 
 
+def check_new_id(value: str, what: str) -> str:
+    """An id that is given now; what older versions made is found by others, too. Raises InvalidRequest."""
+    return check_no_dots(check_id(value, what), what)
+
+
+def check_no_dots(value: str, what: str) -> str:
+    """A text that may become part of a path. Raises InvalidRequest."""
+    if has_dots(value):
+        raise InvalidRequest(
+            f"{what} {value!r:.60} has a segment '.' or '..', which in a path leads to something else: use another."
+        )
+    return value
+
+
 class Trigger(msgspec.Struct, frozen=True):
     """The cause of a run's start: its type (``webhook``) and its own reference there (``INC-42``)."""
 
@@ -93,12 +108,21 @@ class Trigger(msgspec.Struct, frozen=True):
 
     def run_id(self, workflow: str) -> str:
         """The id of the run that this trigger starts: always the same one for a workflow, and no other's."""
-        plain = f"{workflow}:{self.type}:{self.ref}"
-        plainly = ":" not in workflow and ":" not in self.type and CHILD_MARK not in plain and plain.isprintable()
-        if len(plain) <= ID_LIMIT and plainly:
-            return plain
-        named = f"{len(self.type)}:{plain}" if ":" not in workflow else f"{len(workflow)}:{len(self.type)}:{plain}"
-        return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
+        former = former_run_id(self, workflow)
+        return _hashed_id(self, workflow) if has_dots(former) else former
+
+
+def former_run_id(trigger: Trigger, workflow: str) -> str:
+    """The id that older versions gave the run of a trigger. It differs only if it has a segment ``.`` or ``..``."""
+    type, plain = trigger.type, f"{workflow}:{trigger.type}:{trigger.ref}"
+    plainly = ":" not in workflow and ":" not in type and CHILD_MARK not in plain and plain.isprintable()
+    return plain if len(plain) <= ID_LIMIT and plainly else _hashed_id(trigger, workflow)
+
+
+def _hashed_id(trigger: Trigger, workflow: str) -> str:
+    type, plain = trigger.type, f"{workflow}:{trigger.type}:{trigger.ref}"
+    named = f"{len(type)}:{plain}" if ":" not in workflow else f"{len(workflow)}:{len(type)}:{plain}"
+    return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
 
 
 def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Origin:

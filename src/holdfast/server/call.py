@@ -15,6 +15,7 @@ from holdfast.client.engine import Holdfast
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import RunProgress
 from holdfast.errors import MalformedRequest
+from holdfast.runs.addresses import path_part
 
 if TYPE_CHECKING:
     from holdfast.server.settings import ServerSettings
@@ -140,7 +141,7 @@ class RouteCall(Generic[Q, B]):
 
     def address(self, *parts: str) -> str:
         """The path of something of this server, with the prefix under which it is mounted."""
-        below = "/".join(quote(part, safe="") for part in parts)
+        below = "/".join(map(path_part, parts))
         return f"{quote(self.request.scope.get('root_path', ''))}/v1/{below}"
 
     @staticmethod

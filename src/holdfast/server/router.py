@@ -1,17 +1,20 @@
 """Which route a request means: by its path, cut at the slashes before anything is unquoted.
 
-A run's id may have a slash in it. It is quoted in a path as ``%2F``, so the path is read as it was sent.
+An id may have a slash in it, so the path is read as it was sent: ``runs/addresses`` says how an id is written there. A
+path has one spelling: with a slash too many, or a fixed part that is quoted, it is none. So a proxy that keeps a path
+from the public keeps all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from starlette.types import Scope
 
 from holdfast.errors import MethodNotAllowed, RouteNotFound
+from holdfast.runs.addresses import part_text
 
 
 class Routed(Protocol):
@@ -52,7 +55,7 @@ class Router(Generic[R]):
 
     def _add(self, route: R) -> None:
         place = self._root
-        for part in route.path.strip("/").split("/"):
+        for part in _parts(route.path):
             if part.startswith("{"):
                 name = part.strip("{}")
                 if place.variable is None:
@@ -76,12 +79,12 @@ class Router(Generic[R]):
     def find(self, method: str, path: str) -> Match[R]:
         """The route of a path as it was sent. Raises RouteNotFound or MethodNotAllowed."""
         place, parameters = self._root, dict[str, str]()
-        for part in path.strip("/").split("/"):
+        for part in _parts(path):
             if part in place.fixed:
                 place = place.fixed[part]
             elif place.variable is not None and part:
                 name, place = place.variable
-                parameters[name] = unquote(part, errors="replace")
+                parameters[name] = part_text(part)
             else:
                 raise RouteNotFound(f"there is nothing at {path}: /openapi.json lists what there is.")
         if not place.methods:
@@ -94,7 +97,7 @@ class Router(Generic[R]):
 
 
 def _parts(path: str) -> list[str]:
-    return path.strip("/").split("/")
+    return path.removeprefix("/").split("/")
 
 
 def path_of(scope: Scope) -> str:

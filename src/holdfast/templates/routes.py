@@ -17,7 +17,6 @@ from holdfast.errors import InvalidRequest, StoreCorrupt
 from holdfast.expressions.engine import CannotEvaluate, InvalidExpression
 from holdfast.expressions.expression import Expression
 from holdfast.expressions.shapes import BOOL, DYN, STRING, TIMESTAMP, ValueShape, map_of
-from holdfast.runs.birth import Trigger
 from holdfast.store.protocol import ItemRow
 from holdfast.templates.template import EventRoute
 
@@ -85,11 +84,6 @@ def match_of(route: EventRoute, event: EmittedEvent) -> RouteMatch | None:
         return RouteMatch(_expression(route.input, False).evaluate(variables) if route.input else event.data)
     except CannotEvaluate as error:
         return RouteMatch(problem=f"an expression of its route failed: {error}")
-
-
-def event_run_id(template: str, event: str) -> str:
-    """The id of the instance that an event starts: one for each template and event id."""
-    return Trigger(EVENT, event).run_id(template)
 
 
 class PlannedStart(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 
 from holdfast import Holdfast
 from holdfast.cli.main import main
+from tests.unit.cli import cli_shop
 from tests.unit.cli.conftest import Invoke, lines
+from tests.unit.server.older_ids import older_run
 
 SHOP = "tests.unit.cli.cli_shop"
 
@@ -411,3 +413,29 @@ def test_lint_names_what_would_not_replay(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def :", encoding="utf-8")
     assert CliRunner().invoke(main, ["lint", str(tmp_path)]).exit_code == 2
     assert CliRunner().invoke(main, ["lint", str(tmp_path / "none.py")]).exit_code == 2
+
+
+def test_an_id_that_leads_elsewhere_is_refused(holdfast: Invoke) -> None:
+    """By every command that makes something of it."""
+    for command in (
+        ("start", "cli_order", "1", "--id", "../done"),
+        ("users", "create", "../ann", "--level", "1", "--tenant", "acme"),
+        ("tenants", "create", ".."),
+        ("fork", "done", "--from", "1", "--id", "a/../done"),
+    ):
+        refused = holdfast(*command)
+        assert refused.exit_code != 0, command
+        assert "has a segment '.' or '..'" in refused.stderr, (command, refused.stderr)
+
+
+def test_a_run_of_an_older_version_is_found_by_such_an_id(holdfast: Invoke, database: str) -> None:
+    """It is shown, and cancelled, and no other run is."""
+
+    async def fill() -> None:
+        async with Holdfast(database, worker=False) as app:
+            await older_run(app, cli_shop.order, "default", "../waiting", 1)
+
+    asyncio.run(fill())
+    assert json.loads(holdfast("show", "../waiting", "--json").stdout)["id"] == "../waiting"
+    assert holdfast("cancel", "../waiting", "--reason", "a test").exit_code == 0
+    assert not json.loads(holdfast("show", "waiting", "--tenant", "acme", "--json").stdout)["cancelling"]

@@ -165,22 +165,6 @@ def test_a_unit_is_one_for_systemd(unit: Path, tmp_path: Path) -> None:
     assert said == []
 
 
-def test_the_configuration_of_nginx_is_one(tmp_path: Path) -> None:
-    """As nginx reads it, with a certificate made for this test."""
-    nginx, openssl = shutil.which("nginx"), shutil.which("openssl")
-    if nginx is None or openssl is None:
-        pytest.skip("NOT CHECKED: there is no nginx here, so deploy/nginx.conf is not verified")
-    pem, key = tmp_path / "shop.example.pem", tmp_path / "shop.example.key"
-    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=shop.example", "-days", "1"]
-    subprocess.run([*made, "-out", str(pem), "-keyout", str(key)], check=True, capture_output=True, timeout=60)
-    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8").replace("/etc/nginx/tls", str(tmp_path))
-    conf = tmp_path / "nginx.conf"
-    conf.write_text(text.replace("/run/nginx.pid", str(tmp_path / "pid")), encoding="utf-8")
-    command = [nginx, "-t", "-c", str(conf), "-p", str(tmp_path), "-e", str(tmp_path / "error.log")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_worker_exports_what_a_server_does() -> None:
     """One dashboard serves both: a worker without a server lacks nothing but what its requests would be."""
     worker = Exporter(Holdfast("memory://"), None).metrics.registry

@@ -88,12 +88,13 @@ def test_a_path_is_cut_before_it_is_unquoted() -> None:
     """A run's id may have a slash; a fixed part comes before a variable one."""
     router = Router([Place("GET", "/v1/runs/{run}"), Place("POST", "/v1/runs/{run}/cancel"), Place("GET", "/v1/runs")])
     assert router.find("GET", "/v1/runs/a%2Fb%25").parameters == {"run": "a/b%"}
-    assert router.find("HEAD", "/v1/runs/").route.path == "/v1/runs"
+    assert router.find("GET", "/v1/runs/~.2E.2E.2Fa").parameters == {"run": "../a"}
+    assert router.find("HEAD", "/v1/runs").route.path == "/v1/runs"
     assert router.find("POST", "/v1/runs/x/cancel").route.method == "POST"
     with pytest.raises(MethodNotAllowed) as caught:
         router.find("PUT", "/v1/runs/x")
     assert caught.value.allowed == ("GET",)
-    for path in ("/", "/v1", "/v1/runs/x/other", "/v2/runs"):
+    for path in ("/", "/v1", "/v1/runs/", "//v1/runs", "/v1//runs", "/v1/r%75ns", "/v1/runs/x/other", "/v2/runs"):
         with pytest.raises(RouteNotFound):
             router.find("GET", path)
 

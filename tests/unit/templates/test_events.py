@@ -11,9 +11,10 @@ from holdfast import Holdfast, workflow
 from holdfast.client.operators import operator_note
 from holdfast.client.templates.emitter import FINISH_SECONDS
 from holdfast.errors import EventConflict, InvalidRequest
+from holdfast.runs.birth import Trigger
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.templates.routes import event_run_id
+from holdfast.templates.routes import EVENT
 from holdfast.templates.template import EventRoute
 from tests.unit.templates import ground
 from tests.unit.worker.ground import Line
@@ -227,7 +228,7 @@ async def test_an_event_whose_runs_id_is_taken_says_so_and_is_done(holdfast_app:
     app = holdfast_app
     for number in range(count):
         await listening(app, f"t{number}")
-    await app.start(heard, id=event_run_id("t0", "e1"))
+    await app.start(heard, id=Trigger(EVENT, "e1").run_id("t0"))
     first = await app.emit("order.paid", {"total": 1.0}, id="e1")
     again = await app.emit("order.paid", {"total": 1.0}, id="e1")
     assert (len(first.started), list(first.problems)) == (count - 1, ["t0"])

@@ -18,6 +18,7 @@ from holdfast.client.engine import Holdfast
 from holdfast.client.people.permission import operating
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import progress_record
+from holdfast.client.runs.run_ids import triggered_run_id
 from holdfast.client.views.runs import RunInfo, run_record
 from holdfast.client.views.values import compact, plain
 from holdfast.errors import HoldfastError, InvalidArguments, RunCancelled, RunFailed, RunParked
@@ -77,14 +78,11 @@ def start(
     positional, named = _arguments(args, kwargs)
     given, url = _load(app, definitions, store)
     cause = None if trigger is None else Trigger(*trigger)
-    chosen = id if id is not None or cause is None else cause.run_id(workflow)
 
     async def work(engine: Holdfast) -> int:
         if given is not None:
             engine.adopt(given)
-        is_new = await _looked(
-            engine, workflow, Key(tenant, chosen or ""), checked=app is not None or bool(definitions)
-        )
+        is_new = await _looked(engine, workflow, tenant, id, cause, checked=app is not None or bool(definitions))
         begun = engine.start(
             workflow,
             *positional,
@@ -110,12 +108,16 @@ def start(
     return session.on_store(url, work, create=True, app=given)
 
 
-async def _looked(engine: Holdfast, workflow: str, key: Key, *, checked: bool) -> bool:
+async def _looked(
+    engine: Holdfast, workflow: str, tenant: str, id: str | None, trigger: Trigger | None, *, checked: bool
+) -> bool:
     """Whether there is no such run yet. ``checked`` is whether it is known here what can be started."""
-    async with operating(engine, "runs.start", key.tenant):
+    async with operating(engine, "runs.start", tenant):
         if checked:
-            await check_startable(engine, workflow, key.tenant)
-        return not key.run or not await engine.store.get([key])
+            await check_startable(engine, workflow, tenant)
+        if id is None and trigger is not None:
+            id = await triggered_run_id(engine.store, tenant, trigger, workflow)
+        return not id or not await engine.store.get([Key(tenant, id)])
 
 
 def _arguments(args: tuple[str, ...], kwargs: str | None) -> tuple[list[Any], dict[str, Any]]:

@@ -32,6 +32,7 @@ from holdfast.people.identities import (
 )
 from holdfast.people.tenants import tenant_key
 from holdfast.people.users import User, read_user, unknown_login, user_key
+from holdfast.runs.addresses import has_dots
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Identities:
         _check_link(user, await self._identity(vouched), vouched)
         if user is not None:
             await self._engine.acting_as(user.name, tenant=vouched.tenant).whoami()  # a disabled user is refused
+        elif has_dots(vouched.user):
+            raise _refused(vouched, f"no user is made of {vouched.user!r:.100}: the name has a segment '.' or '..'.")
         elif await self._engine.whole_store.item(tenant_key(vouched.tenant)) is None:
             raise _refused(vouched, f"there is no tenant {vouched.tenant!r} yet.")
         if read_only and (user is None or _differs(user, vouched)):

@@ -24,7 +24,7 @@ from holdfast.people.tenants import (
     tenant_key,
     workspace_key,
 )
-from holdfast.runs.birth import check_id, check_text
+from holdfast.runs.birth import check_new_id, check_text
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Tenants:
             beside = await self._caps(name, tenant.limits)
             return Change(msgspec.json.encode(tenant), ACTIVE, details=_details(tenant), beside=beside)
 
-        key = tenant_key(check_id(name, "the tenant"))
+        key = tenant_key(check_new_id(name, "the tenant"))
         return tenant_info(await change_item(self._app, key, "create_tenant", change, by=by, reason=reason))
 
     @operation("tenants.change")
@@ -122,7 +122,7 @@ class Workspaces:
     ) -> WorkspaceInfo:
         """Make a workspace. Raises NameTaken, InvalidRequest, and TenantNotFound where there is no such tenant."""
         tenant = self._app.tenant_of(tenant)
-        body = msgspec.json.encode(Workspace(check_id(name, "the workspace"), check_text(title, "the title")))
+        body = msgspec.json.encode(Workspace(check_new_id(name, "the workspace"), check_text(title, "the title")))
         place = found(await self._app.store.item(tenant_key(tenant)), no_tenant(tenant))
 
         def change(present: p.ItemRow | None) -> Change:

@@ -42,6 +42,7 @@ from holdfast.people.users import (
     user_subject,
     write_user,
 )
+from holdfast.runs.birth import check_no_dots
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Users:
     ) -> UserInfo:
         """Make a user of a tenant. Raises NameTaken where there is one of that name in any spelling, TenantNotFound
         where there is no such tenant, and InvalidRequest where the name, level or groups cannot be used."""
-        user = User(check_user_name(name), check_level(level), check_groups(groups))
+        user = User(check_no_dots(check_user_name(name), "the user"), check_level(level), check_groups(groups))
 
         def edit(present: User | None) -> User:
             if present is not None:

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.client.operators import operator_note
 from holdfast.client.runs.retry_point import retry_point
+from holdfast.client.runs.run_ids import chosen_run_id
 from holdfast.errors import EngineError, InvalidRequest, RetryRefused, RunConflict, RunEnded
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
@@ -19,6 +20,7 @@ from holdfast.journal.payload import Err, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.runs import journals
+from holdfast.runs.addresses import has_dots
 from holdfast.runs.birth import check_id, child_id, idempotency_key, lineage_of
 from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.kinds.table import is_gated
@@ -94,6 +96,13 @@ class Repairs:
                     "first, and then this run."
                 )
 
+    async def _fork_id(self, key: p.Key, chosen: str | None) -> str:
+        """The id of a fork: it names its origin, unless that has an id that no new run gets."""
+        if chosen:
+            return await chosen_run_id(self._app.store, key.tenant, chosen)
+        origin = "" if has_dots(key.run) else f"{key.run.replace('~', '.')}-"
+        return check_id(f"{origin}fork-{self._app.token()}", "the id")
+
     async def fork(self, key: p.Key, sequence: int, chosen: str | None, by: str | None, reason: str = "") -> p.Key:
         """A new run with the journal before ``sequence``; the audit records who made it, in the same commit."""
         refuse_lane(key.run, "fork")
@@ -108,7 +117,7 @@ class Repairs:
         # Open calls belong to the new run, whose caps count first attempts.
         for promise in _open_calls(entries, is_gated):
             entries = _without_attempts(entries, promise)
-        fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
+        fresh = p.Key(key.tenant, await self._fork_id(key, chosen))
         root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))
         blobs: dict[bytes, bytes] = {}
         own = e.Inherited(sequence, _started(entries).idempotency_key, run.root)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from holdfast.client.operators import operator_note
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.runs.handle import RunHandle
+from holdfast.client.runs.run_ids import chosen_run_id, triggered_run_id
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
 from holdfast.journal.payload import Payload
 from holdfast.programs.function.decorators import Bound, Workflow
@@ -62,11 +63,15 @@ class Starter:
         id, trigger = options.get("id"), options.get("trigger")
         origin = origin_of(options.get("workspace", ""), self._app.person_of(options.get("actor")), trigger)
         known = self._resolve(what)
-        chosen = id
-        if id is None and trigger is not None:
-            chosen = trigger.run_id(str(what) if known is None else known.name)
         tenant = check_id(self._app.tenant_of(options.get("tenant")), "the tenant")
-        key = p.Key(tenant, check_id(chosen, "the id") if chosen is not None else self._app.token())
+        if id is not None:
+            run = await chosen_run_id(self._app.store, tenant, id)
+        elif trigger is not None:
+            started = str(what) if known is None else known.name
+            run = check_id(await triggered_run_id(self._app.store, tenant, trigger, started), "the id")
+        else:
+            run = self._app.token()
+        key = p.Key(tenant, run)
         priority, attributes = options.get("priority", 0), options.get("attributes") or {}
         _check_numbers_and_texts(priority, attributes)
         await check_workspace(self._app, tenant, origin.workspace)

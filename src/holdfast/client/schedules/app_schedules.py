@@ -30,7 +30,7 @@ from holdfast.errors import (
 )
 from holdfast.people.names import NAME, is_name
 from holdfast.people.users import user_key
-from holdfast.runs.birth import check_id
+from holdfast.runs.birth import check_id, check_new_id
 from holdfast.schedules.notes import noted_outcomes, outcome_note, tick_note
 from holdfast.schedules.planner import ended, resumed, retimed
 from holdfast.schedules.schedule import (
@@ -93,7 +93,7 @@ class Schedules:
         InvalidRequest, InvalidArguments and TemplateNotFound.
         """
         app, now = self._app, self._app.clock.now()
-        key = self._key(id, tenant)
+        key = self._key(check_new_id(id, "the schedule's id"), tenant)
         timing = read_timing(cron, every, at, timezone, now)
         if timing is None:
             raise InvalidRequest("say when: a cron line, every so many seconds, or at a time")

@@ -22,6 +22,7 @@ from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.runs.handle import RunHandle
+from holdfast.client.runs.run_ids import chosen_run_id
 from holdfast.client.templates.drafts import read_draft
 from holdfast.client.templates.instance_starter import InstanceStarter, template_details
 from holdfast.client.templates.instances import instance_view
@@ -31,7 +32,7 @@ from holdfast.client.views.templates import TemplateInfo, TemplateInstance, temp
 from holdfast.errors import InvalidRequest, TemplateConflict, TemplateNotFound
 from holdfast.programs.definition.compiler.batch import DefinitionSource
 from holdfast.programs.function.decorators import Workflow
-from holdfast.runs.birth import Trigger, check_id, check_text
+from holdfast.runs.birth import Trigger, check_new_id, check_text
 from holdfast.runs.journals import row_of
 from holdfast.store import protocol as p
 from holdfast.templates import template as t
@@ -88,7 +89,7 @@ class AppTemplates:
         WorkflowUnknown, and what publishing raises.
         """
         tenant = self._app.tenant_of(tenant)
-        check_id(id, "the template's id")
+        check_new_id(id, "the template's id")
         said = await read_draft(self._app, program, source, name, trigger, caps, input, route, check_uses, tenant, by)
         if said.program is None:
             raise InvalidRequest("a template needs a program: a workflow, a published definition, or source=")
@@ -305,7 +306,7 @@ class AppTemplates:
         fit, WorkspaceNotFound as ``app.start``, and RunConflict where the id belongs to another run.
         """
         tenant = self._app.tenant_of(tenant)
-        run = check_id(id, "the id") if id is not None else self._app.token()
+        run = self._app.token() if id is None else await chosen_run_id(self._app.store, tenant, id)
         actor = self._app.person_of(by)
         await check_workspace(self._app, tenant, check_text(workspace, "the workspace"))
         while True:

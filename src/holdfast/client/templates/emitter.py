@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holdfast.client.items import all_items
 from holdfast.client.operators import operator_note
 from holdfast.client.people.tenants import check_workspace
+from holdfast.client.runs.run_ids import triggered_run_id
 from holdfast.client.schedules.launcher import owner_gate
 from holdfast.client.templates.instance_starter import InstanceStarter
 from holdfast.client.views.times import moment
@@ -155,11 +156,11 @@ class _Emission:
 
     async def plan(self) -> list[routes.PlannedStart]:
         """What the event leads to as the routes are now."""
-        found = []
+        found, trigger = [], Trigger(routes.EVENT, self._event.id)
         async for row in all_items(self._app, routes.ROUTE, tenant=self.key.tenant, status="active"):
             match = routes.match_of(routes.read_route(row), self._event)
             if match is not None:
-                run = routes.event_run_id(row.id, self._event.id)
+                run = await triggered_run_id(self._app.store, self.key.tenant, trigger, row.id)
                 found.append(routes.PlannedStart(row.id, run, match.problem))
         return found
 

@@ -7,6 +7,7 @@ import datetime
 import msgspec
 
 from holdfast.client.views.times import moment
+from holdfast.runs.addresses import path_part
 from holdfast.store.protocol import ItemRow
 from holdfast.webhooks.signatures import Scheme
 from holdfast.webhooks.subscription import Delivery, DeliveryStatus, WebhookSubscription, parts_of, read
@@ -112,9 +113,7 @@ def webhook_info(row: ItemRow) -> WebhookInfo:
 
 def webhook_path(tenant: str, id: str) -> str:
     """The path at which a webhook's deliveries are taken."""
-    from urllib.parse import quote
-
-    return f"/hooks/{quote(tenant, safe='')}/{quote(id, safe='')}"
+    return f"/hooks/{path_part(tenant)}/{path_part(id)}"
 
 
 def subscription_info(row: ItemRow) -> SubscriptionInfo:

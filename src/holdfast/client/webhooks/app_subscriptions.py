@@ -19,7 +19,7 @@ from holdfast.client.views.webhooks import (
 )
 from holdfast.client.webhooks.secrets import OVERLAP_SECONDS, chosen, kept, rotated
 from holdfast.errors import DeliveryNotFound, InvalidRequest, NameTaken, SubscriptionNotFound
-from holdfast.runs.birth import check_id, check_text
+from holdfast.runs.birth import check_new_id, check_text
 from holdfast.store import protocol as p
 from holdfast.transports.http.urls import read_url
 from holdfast.webhooks import subscription as s
@@ -60,7 +60,7 @@ class Subscriptions:
         and is not kept. It is told of what happens from ten seconds on. Raises NameTaken and InvalidRequest.
         """
         app, tenant = self._app, self._app.tenant_of(tenant)
-        key = s.subscription_key(tenant, check_id(id, "the subscription's id"))
+        key = s.subscription_key(tenant, check_new_id(id, "the subscription's id"))
         text = chosen("standard", secret, secret_name)
         made = s.WebhookSubscription(
             url=read_url(url, "the URL").text,

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidRequest, NameTaken, NotPermitted, UserNotFoun
 from holdfast.people.names import person
 from holdfast.people.permissions import RULE
 from holdfast.people.users import user_key
-from holdfast.runs.birth import check_id, check_text
+from holdfast.runs.birth import check_new_id, check_text
 from holdfast.store import protocol as p
 from holdfast.transports.http.headers import checked_name
 from holdfast.webhooks import webhook as w
@@ -61,7 +61,7 @@ class Webhooks:
         UserNotFound, InvalidRequest and NotPermitted.
         """
         app, tenant = self._app, self._app.tenant_of(tenant)
-        key = w.webhook_key(tenant, check_id(id, "the webhook's id"))
+        key = w.webhook_key(tenant, check_new_id(id, "the webhook's id"))
         made = w.Webhook(
             does=_act(does),
             user=await self._user(user, tenant),

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import CallerChanged, operating
+from holdfast.client.runs.run_ids import triggered_run_id
 from holdfast.client.templates.emitter import Emitter
 from holdfast.client.templates.instance_starter import InstanceStarter
 from holdfast.client.views.times import moment
@@ -141,7 +142,7 @@ class _Reception:
         template = await client.store.item(p.ItemKey(tenant, TEMPLATE, id))
         if template is None:
             raise TemplateNotFound(f"there is no template {id!r} in tenant {tenant!r}.")
-        starter, run = InstanceStarter(client), self._trigger.run_id(id)
+        starter, run = InstanceStarter(client), await triggered_run_id(client.store, tenant, self._trigger, id)
         input = w.value_of(act.input, self._incoming, "input")
         start = await starter.prepare(template, input, run, self._trigger, "", client.person_of(None))
         outcome = self._outcome("started", run)

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from holdfast.client.views.runs import RunInfo, WaitInfo
 from holdfast.client.views.values import plain
+from holdfast.runs.addresses import path_part
 
 MOST_COUNTED: Final = 1_000
 """A page counts runs of one status no further."""
@@ -179,7 +180,7 @@ class Paths:
         self.root = quote(root)
 
     def __call__(self, *parts: object, **query: object) -> str:
-        path = f"{self.root}/" + "/".join(quote(str(part), safe="") for part in parts)
+        path = f"{self.root}/" + "/".join(path_part(str(part)) for part in parts)
         pairs = [
             (name, each)
             for name, given in query.items()

@@ -294,7 +294,13 @@ def test_a_login_leads_nowhere_else() -> None:
         async with office() as (app, address, _):
             token = (await app.tokens.mint("level 1", tenant="acme")).text
             async with person(address, None) as client:
-                for to in ("https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"):
+                for to in (
+                    "https://evil.example/",
+                    "//evil.example/",
+                    "/\\evil.example",
+                    "javascript:alert(1)",
+                    "/%2e%2e/x",
+                ):
                     done = await client.post("/login", data={"token": token, "to": to}, headers=HERE)
                     assert done.headers["location"] == "/runs", to
 
