@@ -50,7 +50,7 @@ claims: $(STAMP) ## Settle two claims by a definition, one with a person's appro
 orders: $(STAMP) ## Take orders for many keys through payment, parcel, deadline and refund: make orders KEYS=100000
 	@$(BIN)/python examples/orders/run.py --keys $(KEYS)
 
-serve: $(STAMP) ## Open the console with some runs to look at: http://127.0.0.1:8420/
+serve: $(STAMP) ## Serve the console with some runs to look at, and print the link to it
 	@$(BIN)/python examples/console/serve.py
 
 test: lint imports browser ## All checks that must pass before a commit

@@ -11,17 +11,24 @@ from contextlib import asynccontextmanager
 import httpx
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.config import LOGGING_CONFIG
 
 from holdfast import Holdfast
 from holdfast.server import Server, ServerSettings
 
 
 @asynccontextmanager
-async def listening(application: ASGIApp, *, root_path: str = "") -> AsyncIterator[str]:
+async def listening(application: ASGIApp, *, root_path: str = "", access_log: bool = False) -> AsyncIterator[str]:
     """Serve an application with uvicorn on a free port of loopback; gives its address."""
     listener = _bound()
     config = uvicorn.Config(
-        application, log_level="warning", lifespan="off", root_path=root_path, access_log=False, proxy_headers=False
+        application,
+        log_level="info" if access_log else "warning",
+        lifespan="off",
+        root_path=root_path,
+        access_log=access_log,
+        proxy_headers=False,
+        log_config=None if access_log else LOGGING_CONFIG,
     )
     server = uvicorn.Server(config)
     config.load()

@@ -1,6 +1,6 @@
 """Make some runs of the office, and serve them with the console. ``make serve``.
 
-The store is in a temporary folder. Everybody on this host is the operator, so nobody has to log in.
+The store is in a temporary folder. There is no log in: the link that is printed makes you the operator.
 """
 
 from __future__ import annotations
@@ -115,10 +115,11 @@ def main() -> int:
         url = f"sqlite:///{Path(folder) / 'office.db'}"
         print("Making some runs to look at …", flush=True)
         asyncio.run(prepare(url))
-        print("A payment waits for your approval: open /tasks. Ctrl-C ends it, and nothing is kept.", flush=True)
+        print("A payment waits for your approval: see Tasks. Ctrl-C ends it, and nothing is kept.", flush=True)
         command = [sys.executable, "-m", "holdfast", "serve", str(HERE / "office.py"), "--store", url]
         options = ["--no-auth", "--port", str(port), "--as", YOU]
-        with subprocess.Popen([*command, *options]) as server:  # our own command
+        environment = {**os.environ, "XDG_STATE_HOME": folder}  # the key of the link ends with the store
+        with subprocess.Popen([*command, *options], env=environment) as server:  # our own command
             # Ctrl-C reaches the server as well; what stops this process alone is passed on.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: server.terminate())

@@ -28,6 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PIP_FIND_LINKS": str(home / "wheels"),
         "PIP_NO_INDEX": "1",
         "PIP_QUIET": "1",
+        "XDG_STATE_HOME": str(home / "state"),
     }
     subprocess.run(["pip", "install", "holdfast"], env=environment, cwd=home, check=True)
     return environment

@@ -25,6 +25,10 @@ FOR_OPERATORS: Final = frozenset({"backup", "doctor", "init", "migrate", "prune"
 """Commands that concern all tenants. No user may give them."""
 
 
+UNBOUND: Final = frozenset({"link", "serve", "worker"})
+"""Commands that are about a process of this host, and do nothing in a store as a user would."""
+
+
 class ActingUser(NamedTuple):
     """A user, by name and tenant, or by a token."""
 
@@ -39,7 +43,7 @@ def bindable(command: click.Command, path: str) -> click.Command:
             bindable(each, f"{path} {name}")
         return command
     names = {parameter.name for parameter in command.params}
-    if "store" not in names or path in ("worker", "serve") or any("--token" in each.opts for each in command.params):
+    if "store" not in names or path in UNBOUND or any("--token" in each.opts for each in command.params):
         return command
     asks = [parameter for parameter in command.params if parameter.name == "who"]
     needs_name = any(parameter.required for parameter in asks)

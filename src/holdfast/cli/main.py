@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "init": ("people.first:init", "Make a store, a tenant and its first user, with a token."),
     "worker": ("runs.worker:worker", "Run a worker that serves the workflows of APP."),
     "serve": ("server.serve:serve", "Serve the HTTP API, with a worker in the same process."),
+    "link": ("server.link:link", "Print the link to a server that --no-auth started."),
     "start": ("runs.start:start", "Start a run."),
     "list": ("runs.listing:list_runs", "List runs, newest first."),
     "show": ("runs.show:show", "Show a run: what it did, what it waits for, how it ended."),

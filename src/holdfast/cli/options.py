@@ -32,7 +32,7 @@ def operator() -> str:
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
-_store = click.option(
+store_url = click.option(
     "--store", envvar="HOLDFAST_STORE", metavar="URL", help=f"The store. [HOLDFAST_STORE; default {DEFAULT_STORE}]"
 )
 _wakeups = click.option(
@@ -85,7 +85,7 @@ in_group = click.option(
 
 def store(function: F) -> F:
     """``--store``, ``--wakeups`` and ``--json``. The session reads the second one by itself."""
-    return _store(_wakeups(as_json(function)))
+    return store_url(_wakeups(as_json(function)))
 
 
 def one_run(function: F) -> F:

@@ -81,6 +81,7 @@ The tree is split by who must act::
     │   ├── DeliveryNotFound         the subscription has no such delivery
     │   ├── WebhookRefused           a delivery that does not prove who sends it
     │   ├── NotAuthenticated         a request that does not say who sends it
+    │   │   └── NotTheOperator       a request without the operator's key, to a server for the operator alone
     │   ├── LoginRefused             somebody whom the provider knows, and nobody here
     │   ├── CrossSiteRequest         a change that a page of another site sent
     │   ├── ServerReadOnly           the server changes nothing
@@ -102,6 +103,7 @@ The tree is split by who must act::
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker
     │   ├── InvalidSettings          settings cannot be used
+    │   ├── InvalidOperatorKey       the file of the operator's key cannot be used
     │   └── InvalidPolicy            the policy's file cannot be used
     ├── ProviderFailed           the provider of identities did not answer as it must
     ├── StoreUnavailable         nothing must change: try again, the engine does
@@ -179,6 +181,7 @@ from holdfast.errors.http import (
     MalformedRequest,
     MethodNotAllowed,
     NotAuthenticated,
+    NotTheOperator,
     ProviderFailed,
     RouteNotFound,
     ServerReadOnly,
@@ -189,6 +192,7 @@ from holdfast.errors.installation import (
     AddressTaken,
     EngineError,
     ExtraMissing,
+    InvalidOperatorKey,
     InvalidPolicy,
     InvalidSettings,
     KeyLocked,
@@ -259,6 +263,7 @@ __all__ = [
     "InvalidDefinition",
     "InvalidFunction",
     "InvalidManifest",
+    "InvalidOperatorKey",
     "InvalidPolicy",
     "InvalidRequest",
     "InvalidSettings",
@@ -280,6 +285,7 @@ __all__ = [
     "NotInWorkflow",
     "NotPermitted",
     "NotReversible",
+    "NotTheOperator",
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",

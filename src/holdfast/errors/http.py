@@ -28,6 +28,13 @@ class NotAuthenticated(CallerError):
     http_status = 401
 
 
+class NotTheOperator(NotAuthenticated):
+    """This server is for its operator alone: on its host and without a proxy, open the link that it printed when it
+    started, or that ``holdfast link`` prints. Programs send its key as ``Authorization: Bearer …``."""
+
+    code = "not_the_operator"
+
+
 class LoginRefused(CallerError):
     """A login with a provider of identities was not accepted: log in again, or ask the administrator for access.
 

@@ -97,6 +97,12 @@ class InvalidSettings(OperatorError):
     code = "invalid_settings"
 
 
+class InvalidOperatorKey(OperatorError):
+    """The file of the operator's key is missing, cannot be made, or is not safe: do what the message says."""
+
+    code = "invalid_operator_key"
+
+
 class InvalidPolicy(OperatorError):
     """The policy's file cannot be used: mend each place that the message names; ``holdfast policy check`` reads it.
 

@@ -4,10 +4,12 @@
 bound to whoever sent the request, and gives a view. It holds no logic that a client would need.
 """
 
-from holdfast.server.authentication import Authenticator, BearerTokens, Operator, TrustedHeader
+from holdfast.server.authentication import Authenticator, BearerTokens, TrustedHeader
 from holdfast.server.call import Acting
 from holdfast.server.console.cookies import SessionCookies
 from holdfast.server.openid.settings import GroupsClaim, LevelClaim, OpenIdSettings, TenantClaim
+from holdfast.server.operator import Operator
+from holdfast.server.operator_key import kept_key
 from holdfast.server.server import Server
 from holdfast.server.settings import ServerSettings
 
@@ -24,4 +26,5 @@ __all__ = [
     "SessionCookies",
     "TenantClaim",
     "TrustedHeader",
+    "kept_key",
 ]

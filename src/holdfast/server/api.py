@@ -2,7 +2,7 @@
 
 1. The path and the method name a route.
 2. An authenticator says who sends the request. Their rate is counted.
-3. A change that a cookie proves must come from our own page. A server that only shows refuses changes.
+3. A change that no token proves must come from our own page. A server that only shows refuses changes.
 4. The operation is judged, as of now. All that follows is part of it.
 5. Query and body are read into the route's types.
 6. The handler gives a view, which is written as JSON; or a file, or a stream.
@@ -151,7 +151,7 @@ class Api:
             if seconds := self._rates.take(acting.key):
                 raise TooManyRequests("these are more requests than one caller may make.", retry_after=seconds)
             if acting.proof != "token" and request.method not in ("GET", "HEAD"):
-                check_origin(request, is_browser=acting.proof in ("cookie", "header"))
+                check_origin(request)
             if route.changes and self._settings.read_only:
                 raise ServerReadOnly("this server was started with --read-only: nothing can be changed through it.")
             self._check_open()

@@ -20,7 +20,7 @@ from holdfast.people.names import is_name
 from holdfast.people.tokens import is_token
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.call import Acting
-from holdfast.server.protection.proxies import TrustedProxies, peer_of, strangers
+from holdfast.server.protection.proxies import TrustedProxies, peer_of
 
 MOST_CLIENTS: Final = 1000
 """Clients of tokens that are kept."""
@@ -30,8 +30,7 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 class Authenticator(Protocol):
-    """One way to prove who sends a request. With ``is_open_to_all`` it proves nothing: such a server is for this host
-    alone."""
+    """One way to prove who sends a request. With ``is_open_to_all`` the server listens on this host alone."""
 
     is_open_to_all: bool
 
@@ -69,25 +68,6 @@ class BearerTokens:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return found
-
-
-class Operator:
-    """Everybody is the operator of this process, who may do everything: for a server that only this host can reach.
-
-    The request must name this host: a name of somebody else's that leads here would let a page of theirs act.
-    """
-
-    is_open_to_all = True
-
-    def __init__(self, app: Holdfast, name: str, tenant: str = DEFAULT_TENANT) -> None:
-        self._acting = Acting(app, "operator", by=name, tenant=tenant, proof="place")
-
-    async def authenticate(self, connection: HTTPConnection) -> Acting | None:
-        if other := strangers(connection):
-            raise NotAuthenticated(
-                f"this server asks nobody who they are, so it answers this host at 127.0.0.1, not {other[0]!r:.100}."
-            )
-        return self._acting
 
 
 class TrustedHeader:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 B = TypeVar("B")
 
-Proof = Literal["token", "cookie", "header", "place"]
+Proof = Literal["token", "cookie", "header", "key"]
 
 SLICE_SECONDS: Final = 2.0
 
@@ -35,8 +35,8 @@ class Acting(msgspec.Struct, frozen=True):
     """Who sends a request: a client bound to them. ``key`` is what their rate is counted by.
 
     Unbound, the client is the process's own: ``by`` and ``tenant`` then say who acts, and where. Bound, both are None.
-    ``proof`` is what proves them. Only a token must be sent on purpose: with a cookie, a header that a proxy adds, or
-    where the place is enough, a page of another site could act in their name.
+    ``proof`` is what proves them; ``key`` is the operator's key in a cookie. Only a token must be sent on purpose: with
+    a cookie, or a header that a proxy adds, a page of another site could act in their name.
     """
 
     client: Holdfast

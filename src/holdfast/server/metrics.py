@@ -18,7 +18,7 @@ from starlette.responses import Response
 from holdfast.client.engine import Holdfast
 from holdfast.errors import NotAuthenticated
 from holdfast.server.problems import answer
-from holdfast.server.protection.proxies import strangers
+from holdfast.server.protection.proxies import foreign_signs
 from holdfast.server.public import PublicRoute
 from holdfast.server.streams.watcher import StreamWatcher
 from holdfast.store import protocol as p
@@ -146,7 +146,7 @@ class Metrics:
 
     def _may(self, request: Request) -> bool:
         if self._is_open:
-            return not strangers(request)
+            return not foreign_signs(request)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return (
             self._token is not None

@@ -23,6 +23,7 @@ from holdfast.server.hooks import Hooks
 from holdfast.server.metrics import Metrics
 from holdfast.server.openapi import document
 from holdfast.server.openid.settings import OpenIdSettings, check_settings
+from holdfast.server.operator import Operator, OperatorLinks
 from holdfast.server.protection.headers import SecurityHeaders
 from holdfast.server.protection.proxies import ForwardedRequests, TrustedProxies
 from holdfast.server.public import PublicRoute
@@ -93,7 +94,10 @@ class Server:
         self._document = cache(self._made)
         self._opened = False
         proxies = TrustedProxies(self.settings.trusted_proxies)
-        self.asgi: ASGIApp = SecurityHeaders(ForwardedRequests(self._serve, proxies))
+        entrance: ASGIApp = ForwardedRequests(self._serve, proxies)
+        for operator in (way for way in ways if isinstance(way, Operator)):
+            entrance = OperatorLinks(entrance, operator)
+        self.asgi: ASGIApp = SecurityHeaders(entrance)
 
     def _usual_ways(self) -> tuple[Authenticator, ...]:
         """Tokens, and logins to the console where there is one."""

@@ -56,6 +56,7 @@ def new_page(browser: Browser, office: Office) -> Iterator[NewPage]:
         context = browser.new_context(base_url=office.address, **options)  # type: ignore[arg-type]
         context.set_default_timeout(PATIENCE_MILLISECONDS)
         contexts.append(context)
+        context.request.get(office.link)  # the context's pages have the cookie now
         page = context.new_page()
         page.on("console", lambda message: errors.append(message.text) if _is_error(message) else None)
         page.on("pageerror", lambda error: errors.append(str(error)))

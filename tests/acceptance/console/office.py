@@ -20,9 +20,11 @@ SCRIPT = Path(__file__).parents[3] / "examples" / "console" / "serve.py"
 class Office:
     """A served office."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._client = httpx.Client(base_url=address, timeout=60, trust_env=False)
+    def __init__(self, link: str) -> None:
+        self.link = link
+        self.address, _, key = link.partition("/?key=")
+        headers = {"Authorization": f"Bearer {key}"}
+        self._client = httpx.Client(base_url=self.address, headers=headers, timeout=60, trust_env=False)
 
     def close(self) -> None:
         self._client.close()
@@ -62,13 +64,13 @@ def served_office() -> Iterator[Office]:
     try:
         for line in process.stdout:
             seen.append(line)
-            if found := re.search(r"serving (http://\S+?)/ ", line):
+            if found := re.search(r"http://\S+/\?key=\S+", line):
                 break
         else:
             raise AssertionError(f"it was not served: {''.join(seen)}")
         drain = threading.Thread(target=process.stdout.read, daemon=True)
         drain.start()
-        office = Office(found[1])
+        office = Office(found[0])
         yield office
         office.close()
     finally:

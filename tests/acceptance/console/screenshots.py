@@ -40,6 +40,7 @@ def take(folder: Path) -> list[Path]:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         for name, (path, scheme) in pictures_of(office).items():
             context = browser.new_context(base_url=office.address, viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]
+            context.request.get(office.link)
             page = context.new_page()
             page.goto(path, wait_until="load")
             page.locator("h1").wait_for()

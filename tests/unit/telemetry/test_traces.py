@@ -338,8 +338,9 @@ def test_a_start_by_http_belongs_to_the_trace_of_its_request_and_no_other_run_do
 
     async def main() -> None:
         async with Holdfast("memory://", workflows=FLOWS) as app:
-            server = Server(app, authenticators=[Operator(app, "root")])
-            async with served(app, server=server) as address, person(address, None) as client:
+            operator = Operator(app, "root")
+            server = Server(app, authenticators=[operator])
+            async with served(app, server=server) as address, person(address, operator.key) as client:
                 for id, header in (("one", GIVEN), ("two", "00-zz"), ("three", None)):
                     headers = {} if header is None else {TRACEPARENT: header}
                     body = {"workflow": "traced.child", "args": [1], "id": id}

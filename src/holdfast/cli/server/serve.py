@@ -20,13 +20,15 @@ from holdfast.people.users import USER
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
-    from holdfast.server import Authenticator, OpenIdSettings, Server
+    from holdfast.server import Authenticator, OpenIdSettings, Operator, Server
     from holdfast.server.listener import Listener
 
 _NO_USERS = (
     "there are no users yet. Open this link once to become the first:\n  {link}\n"
     "`holdfast users create` and `holdfast tokens mint` make users as well; --no-auth needs none, on this host alone"
 )
+_OPERATOR = "open this link to become the operator, in a browser on this host:\n  {link}"
+_KEPT = "\n  its key is in {key_file}"
 
 
 @click.command()
@@ -37,7 +39,7 @@ _NO_USERS = (
 @click.option("--root-path", default="", metavar="PREFIX", help="The prefix that a proxy in front takes off.")
 @click.option("--no-worker", is_flag=True, help="Only answer requests: other processes advance the runs.")
 @click.option("--read-only", is_flag=True, help="Refuse every request that would change something.")
-@click.option("--no-auth", is_flag=True, help="Ask nobody who they are: everybody on this host is the operator.")
+@click.option("--no-auth", is_flag=True, help="Without users: a link with a key makes you the operator, on this host.")
 @click.option("--as", "who", default=options.operator, metavar="NAME", help="Who acts, with --no-auth.")
 @click.option(
     "--oidc",
@@ -86,18 +88,22 @@ def serve(
     """Serve API and console for the workflows of APP, with a worker: module:attribute or file.py:attribute.
 
     Without APP it serves what is published and what other workers serve. Requests carry a token (`holdfast tokens`).
-    --no-auth needs none: everybody who reaches 127.0.0.1 is NAME in TENANT, and may do everything. Stop it with Ctrl-C
-    or SIGTERM: streams end at once, requests and steps may finish first. A second one stops it at once.
+    --no-auth needs no users: it prints a link with a key, and anyone who has the key is NAME in TENANT and may do
+    everything, from this host (`holdfast link` prints it again). Stop the server with Ctrl-C or SIGTERM: streams end at
+    once, requests and steps may finish first. A second one stops it at once.
     """
     configure(log_level, log_format, as_json=as_json)
     check_extra("the server")
     _check_ways(no_auth, oidc, trusted_header, proxies)
-    from holdfast.server import Operator, Server, ServerSettings
+    from holdfast.server import Operator, Server, ServerSettings, kept_key
     from holdfast.server.listener import Listener
 
     engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
     engine.definitions.give(definitions, "strict")
-    ways: list[Authenticator] | None = [Operator(engine, who, tenant)] if no_auth else None
+    operator = None
+    if no_auth:
+        operator = Operator(engine, who, tenant, key=kept_key(engine.url, port) if port else None)
+    ways: list[Authenticator] | None = None if operator is None else [operator]
     if trusted_header is not None:
         ways = _behind(engine, trusted_header, proxies, tenant)
     settings = ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN))
@@ -106,7 +112,7 @@ def serve(
     slack = slack_given(engine, takes_presses=not read_only)
     server = Server(engine, settings=settings, authenticators=ways, openid=_openid(oidc), slack=slack)
     listener = Listener(server, host, port, root_path=root_path)
-    session.run(_Service(server, listener, as_json, has_worker=not no_worker, is_open=no_auth).work())
+    session.run(_Service(server, listener, as_json, operator, has_worker=not no_worker, keeps_key=port != 0).work())
     return exits.GOOD
 
 
@@ -141,12 +147,22 @@ def _openid(file: Path | None) -> OpenIdSettings | None:
 class _Service(Shift):
     """A server, and a worker unless there is to be none."""
 
-    def __init__(self, server: Server, listener: Listener, as_json: bool, *, has_worker: bool, is_open: bool) -> None:
+    def __init__(
+        self,
+        server: Server,
+        listener: Listener,
+        as_json: bool,
+        operator: Operator | None,
+        *,
+        has_worker: bool,
+        keeps_key: bool,
+    ) -> None:
         super().__init__(server.app, as_json, slack=server.slack)
         self._server = server
         self._listener = listener
         self._has_worker = has_worker
-        self._is_open = is_open
+        self._operator = operator
+        self._keeps_key = keeps_key  # one for "any free port" would not be found again
         self._has_users = True
 
     async def open(self) -> None:
@@ -164,14 +180,25 @@ class _Service(Shift):
         address = self._listener.address
         worker = "with a worker" if self._has_worker else "without a worker"
         more: dict[str, Any] = {"address": address, "worker": self._has_worker, "users": self._has_users}
-        link = "" if self._has_users or self._is_open else self._link()
-        if link:
-            more["first_user"] = link
+        words = ""
+        if self._operator is not None:
+            more["link"] = self._operator.link(address)
+            more["key_file"] = self._key_file()
+            words = _OPERATOR.format(**more) + (_KEPT.format(**more) if self._keeps_key else "")
+        elif not self._has_users and (first := self._first_link()):
+            more["first_user"] = first
+            words = _NO_USERS.format(link=first)
         self.write("ready", f"serving {address} {worker}{from_store(self.engine.url)}", **more)
-        if link and not self.as_json:
-            self.write("no users", _NO_USERS.format(link=link))
+        if words and not self.as_json:
+            self.write("link", words)
 
-    def _link(self) -> str:
+    def _key_file(self) -> str | None:
+        """Where the operator's key is kept, for scripts."""
+        from holdfast.server.operator_key import key_file
+
+        return str(key_file(self.engine.url, self._listener.port)) if self._keeps_key else None
+
+    def _first_link(self) -> str:
         """The address of the page for the first user, good once."""
         console = self._server.console
         return "" if console is None else f"{self._listener.address}{console.invite()}"

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.permission import CallerChanged
-from holdfast.errors import CallerError, HoldfastError
+from holdfast.errors import CallerError, HoldfastError, NotTheOperator
 from holdfast.server import problems
 from holdfast.server.api import as_problem, wants_page
 from holdfast.server.call import RouteCall
@@ -194,7 +194,8 @@ class Console:
         is_person = "text/html" in request.headers.get("accept", "") and wants_page(request)
         if not is_person:
             return as_problem(error, request)
-        if error.http_status == 401 and _REFRESH not in request.headers:
+        has_login = error.http_status == 401 and not isinstance(error, NotTheOperator)
+        if has_login and _REFRESH not in request.headers:
             paths = Paths(request.scope.get("root_path", ""))
             path = path_of(request.scope)
             here = f"{path}?{request.url.query}" if request.url.query else path

@@ -15,6 +15,7 @@ from holdfast.server.call import Acting
 _SESSION: Final = "holdfast-session"
 _LOGIN: Final = "holdfast-login"
 _SAID: Final = "holdfast-said"
+_KEY: Final = "holdfast-key"
 LOGIN_SECONDS: Final = 600
 """How long a login with a provider may take."""
 _LONGEST: Final = 600
@@ -53,6 +54,22 @@ def login_of(connection: HTTPConnection) -> str | None:
 def forget_login(response: Response, connection: HTTPConnection) -> None:
     """That login is over."""
     _set(response, connection, _named(connection, _LOGIN), "", 0)
+
+
+def give_key(response: Response, connection: HTTPConnection, key: str) -> None:
+    """Let the browser keep the operator's key."""
+    _set(response, connection, _key_name(connection), key, SESSION_SECONDS)
+
+
+def key_of(connection: HTTPConnection) -> str | None:
+    """The operator's key that the browser has."""
+    return connection.cookies.get(_key_name(connection))
+
+
+def _key_name(connection: HTTPConnection) -> str:
+    """The cookie's name. It has the port: a browser has one set of cookies for all servers on a host."""
+    url = connection.url
+    return _named(connection, f"{_KEY}-{url.port or {'https': 443}.get(url.scheme, 80)}")
 
 
 def say(response: Response, connection: HTTPConnection, words: str) -> None:

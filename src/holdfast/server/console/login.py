@@ -120,7 +120,7 @@ class Login:
         return response
 
     async def _log_out(self, request: Request) -> Response:
-        check_origin(request, is_browser=True)
+        check_origin(request)
         ended = None
         if (secret := cookies.session_of(request)) is not None:
             ended = await self._sessions.end(secret)
@@ -168,7 +168,7 @@ class Login:
 
     async def _typed(self, request: Request) -> FormData:
         """The form, which must come from a page of this server: nobody else may log a person in or out."""
-        check_origin(request, is_browser=True)
+        check_origin(request)
         check_size(request, _LARGEST)
         return await request.form()
 

@@ -25,19 +25,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_origin(connection: HTTPConnection, *, is_browser: bool) -> None:
-    """Raises CrossSiteRequest where the request does not come from a page of this server.
-
-    Only a browser has a cookie. Where no cookie is needed, a request that says nothing of its origin is no browser's.
-    """
+def check_origin(connection: HTTPConnection) -> None:
+    """Raises CrossSiteRequest if the request does not come from a page of this server."""
     site = connection.headers.get("sec-fetch-site")
     if site is not None:
         if site in ("same-origin", "none"):
             return
         raise CrossSiteRequest(f"this change was sent by a page of another site ({site}): use the console's own pages.")
     origin = connection.headers.get("origin")
-    if origin is None and not is_browser:
-        return
     if origin is None:
         raise CrossSiteRequest("a change that a cookie proves must say where it comes from: Sec-Fetch-Site or Origin.")
     if urlsplit(origin).netloc != connection.headers.get("host"):

@@ -8,9 +8,9 @@ have a cookie for https given over http.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
@@ -22,6 +22,10 @@ from holdfast.server.protection.origins import is_loopback
 THIS_HOST: Final = ("127.0.0.0/8", "::1")
 _PEER: Final = "holdfast.peer"
 _LONGEST: Final = 60
+_LAST_PORT: Final = 65535
+_NAMED_HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::([0-9]{1,5}))?", re.IGNORECASE)
+_PASSED_ON: Final = re.compile(r"via|forwarded|x-forwarded(?:-.*)?|x-real-ip|.*-client-ip|.*-connecting-ip")
+"""Headers that proxies add. A client that talks to the server directly sends none of them."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -73,14 +77,22 @@ def peer_of(connection: HTTPConnection) -> str:
     return str(found)
 
 
-def strangers(connection: HTTPConnection) -> list[str]:
-    """What shows that a request is not this host's own: the name that it asks for, its peer, or its sender.
+def foreign_signs(connection: HTTPConnection) -> list[str]:
+    """The signs that a request does not come directly from this host: the name that it asks for, its peer, a proxy's
+    header, or HTTP/1.0, which proxies speak.
 
-    A page of another site can ask for a name of its own that leads here; a proxy here passes others' requests on.
+    A page of another site can ask for a name of its own that leads here; a proxy here passes others' requests on. A
+    proxy can be set up to leave no sign, so this alone proves nothing.
     """
-    host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
-    sender = connection.client.host if connection.client is not None else ""
-    return [place for place in (host, peer_of(connection), sender) if not is_loopback(place)]
+    hosts = connection.headers.getlist("host")
+    found = _NAMED_HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    host = "" if found is None or int(found[3] or 0) > _LAST_PORT else (found[1] or found[2]).lower()
+    signs = [] if is_loopback(host) else [f"the host {', '.join(hosts)!r:.100}"]
+    if not is_loopback(peer := peer_of(connection)):
+        signs.append(f"the peer {peer!r:.60}")
+    if connection.scope.get("http_version") == "1.0":
+        signs.append("HTTP/1.0")
+    return signs + [f"the header {name!r:.60}" for name in connection.headers if _PASSED_ON.fullmatch(name)]
 
 
 def sender_of(connection: HTTPConnection) -> str:

@@ -28,8 +28,8 @@ from holdfast.client.views.tasks import TaskInfo
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.actions import action
 from holdfast.server import Server, ServerSettings
-from holdfast.server.authentication import Operator
 from holdfast.server.console.pages.table import FORMS
+from holdfast.server.operator import Operator
 from tests.serving import token_of
 from tests.unit.cli.cli_machines import Poured, Tank, tank
 
@@ -464,12 +464,14 @@ def test_every_form_does_what_it_says() -> None:
             token = await token_of(app, "acme", "ann", 6)
             await app.users.create("bob", level=2, tenant="acme")
             served = httpx.ASGITransport(Server(app, settings=QUICK).asgi)
-            own = httpx.ASGITransport(Server(app, settings=QUICK, authenticators=[Operator(app, "root", "acme")]).asgi)
+            root = Operator(app, "root", "acme")
+            own = httpx.ASGITransport(Server(app, settings=QUICK, authenticators=[root]).asgi)
+            by_key = {"Authorization": f"Bearer {root.key}"}
             headers = {"Authorization": f"Bearer {token}"}
             address = "http://127.0.0.1"
             async with (
                 httpx.AsyncClient(transport=served, base_url=address, headers=headers) as ann,
-                httpx.AsyncClient(transport=own, base_url=address) as operator,
+                httpx.AsyncClient(transport=own, base_url=address, headers=by_key) as operator,
             ):
                 desk = Desk(app, ann, operator)
                 for subject in ALL:

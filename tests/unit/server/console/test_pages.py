@@ -20,7 +20,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.people.permissions import LEAST
 from holdfast.programs.function.values import encode
 from holdfast.server import Server, ServerSettings
-from holdfast.server.authentication import Operator
+from holdfast.server.operator import Operator
 from holdfast.store import protocol as p
 from holdfast.worker.options import WorkerOptions
 from tests.serving import token_of
@@ -63,14 +63,16 @@ async def opened(**options: Any) -> AsyncIterator[tuple[Holdfast, dict[str, http
         tokens = {"bob": await token_of(app, "acme", "bob", 2), "ann": await token_of(app, "acme", "ann", 6)}
         await app.tenants.create("bolt", title="a secret", by="root")
         served = httpx.ASGITransport(Server(app, settings=QUICK).asgi)
-        operator = httpx.ASGITransport(Server(app, settings=QUICK, authenticators=[Operator(app, "root", "acme")]).asgi)
+        root = Operator(app, "root", "acme")
+        operator = httpx.ASGITransport(Server(app, settings=QUICK, authenticators=[root]).asgi)
         clients = {
             name: httpx.AsyncClient(
                 transport=served, base_url=ADDRESS, headers={**HTML, "Authorization": f"Bearer {token}"}
             )
             for name, token in tokens.items()
         }
-        clients["operator"] = httpx.AsyncClient(transport=operator, base_url=ADDRESS, headers=HTML)
+        headers = {**HTML, "Authorization": f"Bearer {root.key}"}
+        clients["operator"] = httpx.AsyncClient(transport=operator, base_url=ADDRESS, headers=headers)
         yield app, clients
         for client in clients.values():
             await client.aclose()
