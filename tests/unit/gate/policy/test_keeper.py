@@ -78,7 +78,7 @@ def test_any_error_in_reading_leaves_the_old_policy_in_force(
     def fails(*_: object) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr("holdfast.gate.policy.keeper.parse", fails)
+    monkeypatch.setattr(keeper, "_parse", fails)
     path.write_text("version: 1\nrules: []\n", encoding="utf-8")
     assert [keeper.reload() for _ in range(2)] == [False] * 2
     assert keeper.current is first
