@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from holdfast.programs.machine.schemas import schema
     from holdfast.runs.birth import Trigger
     from holdfast.templates.template import EventRoute, TemplateCaps
+    from holdfast.transports.secret_keeper import SecretSettings
+    from holdfast.transports.secrets import SecretSource, SecretUse
     from holdfast.wakeups.driver import Wakeups
     from holdfast.worker.options import WorkerOptions
     from holdfast.worker.process import tune_process
@@ -77,6 +79,9 @@ _HOMES = {
     "Policy": "holdfast.gate.policy.policy",
     "RetryPolicy": "holdfast.journal.payload",
     "RunHandle": "holdfast.client.runs.handle",
+    "SecretSettings": "holdfast.transports.secret_keeper",
+    "SecretSource": "holdfast.transports.secrets",
+    "SecretUse": "holdfast.transports.secrets",
     "SyncHoldfast": "holdfast.client.sync.engine",
     "SyncRunHandle": "holdfast.client.sync.engine",
     "TemplateCaps": "holdfast.templates.template",
@@ -133,6 +138,9 @@ __all__ = [  # noqa: RUF022  # sorted within each group
     "Policy",
     "RetryPolicy",
     "RunHandle",
+    "SecretSettings",
+    "SecretSource",
+    "SecretUse",
     "SyncHoldfast",
     "SyncRunHandle",
     "TemplateCaps",

@@ -70,6 +70,9 @@ SECTIONS: dict[str, list[str]] = {
         "WorkerOptions",
         "tune_process",
         "Wakeups",
+        "SecretSettings",
+        "SecretUse",
+        "SecretSource",
     ],
     "Views": [
         "RunInfo",

@@ -68,6 +68,12 @@ after = click.option(
 policy = click.option(
     "--policy", envvar="HOLDFAST_POLICY", metavar="FILE", help="The policy that judges actions. [HOLDFAST_POLICY]"
 )
+secrets_table = click.option(
+    "--secrets-table",
+    envvar="HOLDFAST_SECRETS_TABLE",
+    metavar="FILE",
+    help="Which tenant may use which secret, and for what. [HOLDFAST_SECRETS_TABLE]",
+)
 steered_by = click.option(
     "--as", "who", default=operator, metavar="NAME", help="Who does it: kept in the audit. By default the user's name."
 )

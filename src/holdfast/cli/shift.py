@@ -40,8 +40,8 @@ class Shift:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
-        if self.engine.policy.current is not NO_POLICY:
-            loop.add_signal_handler(signal.SIGHUP, self.engine.policy.reload)
+        if self.engine.policy.current is not NO_POLICY or self.engine.secrets.has_table:
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
         opening = asyncio.create_task(self.open())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -74,6 +74,10 @@ class Shift:
         await self.engine.close()
         if self._exporter is not None:
             await self._exporter.stop()
+
+    def _reload(self) -> None:
+        self.engine.policy.reload()
+        self.engine.secrets.reload()
 
     def _signalled(self) -> None:
         if self._stopping.is_set():

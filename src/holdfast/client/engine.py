@@ -21,6 +21,7 @@ from holdfast.runs.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.urls import store_of
+from holdfast.transports.secret_keeper import SecretKeeper, SecretSettings
 from holdfast.wakeups.driver import Wakeups
 from holdfast.worker.options import WorkerOptions
 
@@ -63,6 +64,8 @@ class Holdfast(Parts):
     ``wakeups`` carries hints between processes beside the store's own: a URL such as ``redis://HOST:6379/0``, or an
     object, see ``Wakeups``. ``tracing`` makes spans for OpenTelemetry: by this provider, or with True by that of the
     process. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis`` or ``otel``.
+    ``secrets`` is the operator's table that says which tenant may use which secret, a file, or ``SecretSettings`` with
+    that and with sources of values. Raises InvalidSettings where the table cannot be used.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Holdfast(Parts):
         definitions_mode: DefinitionsMode = "strict",
         manifests: ManifestsMode = "declared",
         wakeups: str | Wakeups | None = None,
+        secrets: SecretSettings | str | Path | None = None,
         tracing: Tracing = False,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
@@ -88,6 +92,7 @@ class Holdfast(Parts):
         self.url = url if isinstance(url, str) else ""
         self._store: p.Store = store_of(url)
         self._is_open = False
+        self.secrets = SecretKeeper(self._store, secrets)
         self.clock = clock
         self.entropy = entropy
         self.options = options or WorkerOptions()
@@ -159,6 +164,7 @@ class Holdfast(Parts):
             self._on_end,
             self.options,
             self.policy,
+            self.secrets,
             pulse=self._pulse or ThreadPulse,
             threads=self._threads,
             rested=self.waiters.rested,

@@ -102,6 +102,7 @@ The tree is split by who must act::
     │   ├── AddressTaken             the server's address cannot be listened on
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker
+    │   │   └── SecretRefused        the tenant may not use it for this
     │   ├── InvalidSettings          settings cannot be used
     │   ├── InvalidOperatorKey       the file of the operator's key cannot be used
     │   └── InvalidPolicy            the policy's file cannot be used
@@ -200,6 +201,7 @@ from holdfast.errors.installation import (
     OperatorError,
     SchemaTooNew,
     SecretMissing,
+    SecretRefused,
     StoreCorrupt,
     StoreFull,
     StoreLost,
@@ -309,6 +311,7 @@ __all__ = [
     "SchemaMismatch",
     "SchemaTooNew",
     "SecretMissing",
+    "SecretRefused",
     "ServerReadOnly",
     "ServiceFailed",
     "StepFailed",

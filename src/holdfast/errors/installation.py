@@ -91,6 +91,13 @@ class SecretMissing(OperatorError):
     code = "secret_missing"
 
 
+class SecretRefused(SecretMissing):
+    """The tenant may not use that secret for this, or not towards this host: let the operator add the line of the
+    message to the file of HOLDFAST_SECRETS_TABLE, or name another secret. Nothing was sent."""
+
+    code = "secret_refused"
+
+
 class InvalidSettings(OperatorError):
     """A file of settings, or a variable, cannot be used: mend each place that the message names."""
 

@@ -72,6 +72,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "RequestRefused",
         "SSLError",
         "SecretMissing",
+        "SecretRefused",
         "ServerDisconnectedError",
         "ServiceFailed",
         "TransportError",

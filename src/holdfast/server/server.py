@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.parts import load_parts
+from holdfast.client.people.login_secrets import record_login_secret
 from holdfast.errors import InvalidSettings
 from holdfast.server.api import Api
 from holdfast.server.authentication import Authenticator, BearerTokens
@@ -65,6 +66,7 @@ class Server:
         load_parts(app)
         app.readers.serves = True
         self.slack = slack
+        self._openid = openid
         self.settings = settings or ServerSettings()
         self.watcher = StreamWatcher(app, self.settings.stream_limit, self.settings.stream_limit_each)
         self.console = Console(app, self.settings, openid) if console else None
@@ -140,8 +142,14 @@ class Server:
         if not self.app.is_open:
             await self.app.open()
             self._opened = True
+        await self.keep_login_secret()
         if self.slack is not None:
             self.slack.start(serves=True)
+
+    async def keep_login_secret(self) -> None:
+        """Record which secret logs people in, so that no process on the store lets a tenant use it."""
+        if self._openid is not None and self._openid.client_secret is not None:
+            await record_login_secret(self.app, self._openid.client_secret)
 
     async def close(self) -> None:
         """End all streams, and close the engine if ``open`` has opened it. Safe to call twice."""

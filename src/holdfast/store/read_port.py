@@ -68,6 +68,13 @@ class ReadPort(Protocol):
         """
         ...
 
+    async def owners(self, limit: int) -> list[str]:
+        """Up to ``limit`` tenants by name: those that have a run, a user, or an item of the kind ``tenant``.
+
+        It takes as long as so many looks into an index, however many runs and users there are.
+        """
+        ...
+
     async def oldest_due(self) -> int | None:
         """Since when the run waits that has waited longest for a worker, or when the next one is to be woken.
 

@@ -109,6 +109,12 @@ class Called(msgspec.Struct, frozen=True):
         return f"{self.name}.{self.operation_name}"
 
     @property
+    def secrets(self) -> set[str]:
+        """The names of the secrets that its calls send. Raises InvalidRequest."""
+        named = {value.secret for value in self.headers.values() if isinstance(value, SecretName)}
+        return named if self.auth is None else named | {self.auth.secret}
+
+    @property
     def auth(self) -> Auth | None:
         return None if self.connector.auth is None else self.connector.auth.recorded(f"connector {self.name}")
 

@@ -2,7 +2,7 @@
 
 A worker looks in its environment first, for ``HOLDFAST_SECRET_<NAME>``, then where ``HOLDFAST_SECRETS`` points: at a
 directory with one file for each name, or at a file with a map from names to values, in JSON or YAML. A value is looked
-up for every attempt, so a changed one is used at once.
+up for every attempt, so a changed one is used at once. Who may use which name is decided before: ``secret_keeper``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
 
 from holdfast.errors import SecretMissing
 
@@ -23,9 +26,24 @@ PLACE: Final = "HOLDFAST_SECRETS"
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 """The name of a secret. It can neither leave a directory nor be a hidden file."""
 
+SecretPurpose = Literal["connector", "webhook", "subscription", "login"]
+"""To call a service, to check deliveries, to sign deliveries; or to log people in, which is no tenant's."""
+
+
+class SecretUse(msgspec.Struct, frozen=True):
+    """Who asks for a secret, and for what. ``url`` is where a connector sends it. A login is of no tenant."""
+
+    tenant: str
+    use: SecretPurpose
+    url: str = ""
+
 
 class SecretSource(Protocol):
-    """Where values are looked up. A vault is another source."""
+    """Where values are looked up. A vault is another source.
+
+    A source may have a second method, ``find_for(name, use)``, which is called instead of ``find``: so it learns the
+    tenant and the use. It gives and raises the same.
+    """
 
     async def find(self, name: str) -> str | None:
         """The value of this name; None where there is none here. Raises SecretMissing where it cannot be read."""
@@ -42,6 +60,11 @@ class EnvironmentSecrets:
 
 def _plain(name: str) -> str:
     return name.replace(".", "_").replace("-", "_")
+
+
+def one_spelling(name: str) -> str:
+    """The same text for all names that may have one value: ``a.b`` and ``A_B`` are one variable."""
+    return _plain(name).upper()
 
 
 class FileSecrets:
@@ -82,13 +105,34 @@ def _map_of(data: bytes, suffix: str) -> dict[str, Any]:
 SOURCES: Final[Sequence[SecretSource]] = (EnvironmentSecrets(), FileSecrets())
 
 
-async def secret_of(name: str, sources: Iterable[SecretSource] = SOURCES) -> str:
-    """The value of a secret. Raises SecretMissing, which names it and never quotes it."""
+async def value_of(name: str, use: SecretUse, sources: Iterable[SecretSource] = SOURCES) -> str:
+    """The value of a secret that may be used. Raises SecretMissing, which names it and never quotes it."""
     for source in sources if NAME.fullmatch(name) else ():
-        if value := await source.find(name):
+        find_for = getattr(source, "find_for", None)
+        if value := await (source.find(name) if find_for is None else find_for(name, use)):
             if any(ord(character) < 32 or ord(character) == 127 for character in value):
                 raise SecretMissing(f"the secret {name} has a control character in it, such as a line's end: mend it")
-            return value
+            return str(value)
     raise SecretMissing(
         f"no secret {name} is given to this worker: set {VARIABLE}{_plain(name)}, or put it where {PLACE} points"
     )
+
+
+async def login_secret(name: str) -> str:
+    """The value of a secret by which the installation logs people in. Raises SecretMissing."""
+    return await value_of(name, SecretUse("", "login"))
+
+
+ConnectorSecrets = Callable[[str, str], Awaitable[str]]
+"""Gives the value of a name to a call of this URL."""
+
+connector_secrets: ContextVar[ConnectorSecrets | None] = ContextVar("holdfast-connector-secrets", default=None)
+"""The secrets of the attempt under way: those of its run's tenant."""
+
+
+async def secret_of(name: str, url: str) -> str:
+    """The value of a secret that the call of the attempt under way sends to ``url``. Raises SecretMissing."""
+    find = connector_secrets.get()
+    if find is None:
+        raise SecretMissing(f"the secret {name} is for calls that a worker makes: start a run that makes it")
+    return await find(name, url)

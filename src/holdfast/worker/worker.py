@@ -30,6 +30,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.transports import table as transports
+from holdfast.transports.secret_keeper import SecretKeeper
 from holdfast.worker.advancer import Advancer, Ended
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
@@ -76,6 +77,7 @@ class Worker:
         ended: Ended,
         options: WorkerOptions,
         keeper: PolicyKeeper,
+        secrets: SecretKeeper,
         *,
         pulse: PulseFactory = ThreadPulse,
         threads: Executor | None = None,
@@ -103,6 +105,7 @@ class Worker:
         self._observer = observer
         self._spans = spans
         self._keeper = keeper
+        self._secrets = secrets
         self._pulse_factory = pulse
         self._given_threads = threads
         self._running = False
@@ -125,7 +128,7 @@ class Worker:
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.lifecycle = Lifecycle()
         self.performer = Performer(
-            self._store, self._clock, self._threads, options.step_limit, self._observer, self._spans
+            self._store, self._clock, self._threads, options.step_limit, self._observer, self._spans, self._secrets
         )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)
@@ -216,8 +219,10 @@ class Worker:
 
     def _make_follower(self) -> tuple[Follower, list[Deliverer]]:
         parts = (self._store, self.committer, self._clock, self._entropy)
-        deliverer = Deliverer(*parts, lambda: self._follower.wake(), self._observer) if self.options.webhooks else None
-        return Follower(*parts, self.lifecycle, deliverer), [] if deliverer is None else [deliverer]
+        if not self.options.webhooks:
+            return Follower(*parts, self.lifecycle, None), []
+        deliverer = Deliverer(*parts, self._secrets, lambda: self._follower.wake(), self._observer)
+        return Follower(*parts, self.lifecycle, deliverer), [deliverer]
 
     def _make_scheduler(self, launcher: Launcher) -> Scheduler:
         return Scheduler(

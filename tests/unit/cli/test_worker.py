@@ -47,7 +47,8 @@ def _chosen(app: Holdfast | None, args: list[str]) -> Holdfast:
     """The engine that the command would serve."""
     context = working.worker.make_context("worker", [BANK, *args], auto_envvar_prefix=None)
     with context.scope():
-        return working.engine_of(app, context.params["store"], context.params["policy"])
+        params = context.params
+        return working.engine_of(app, params["store"], params["policy"], params["secrets_table"])
 
 
 def test_the_policy_comes_from_the_option_or_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,7 @@ CLOSED_TO_TENANTS = {
         "next_due_item",
         "next_wake",
         "oldest_due",
+        "owners",
     ),
     *("open", "pause", "prune", "register", "rescue", "seal", "signing_keys", "sweep", "twin", "unpause", "unregister"),
     *("unsealed", "untold", "watch"),

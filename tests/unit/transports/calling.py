@@ -8,7 +8,11 @@ from typing import Any
 
 import cbor2
 
+from holdfast.runs.birth import DEFAULT_TENANT
+from holdfast.store.memory.store import MemoryStore
 from holdfast.transports import table
+from holdfast.transports.secret_keeper import SecretKeeper
+from holdfast.transports.secrets import connector_secrets
 
 
 def written(verb: str, request: Mapping[str, Any], connectors: Mapping[str, Any] | None = None) -> tuple[str, Any]:
@@ -28,6 +32,9 @@ async def attempt(request: Mapping[str, Any], connectors: Mapping[str, Any] | No
     name, input = transport.write(request, connectors or {})
     effect = transport.effect(name, input)
     positional, named = effect.propose(input, "f00d.1").attempt_arguments
+    store = MemoryStore()
+    await store.open()
+    connector_secrets.set(SecretKeeper(store).of_connectors(DEFAULT_TENANT))
     answer = await effect.function(*positional, **named)
     return cbor2.loads(effect.write_result(answer).data)
 

@@ -40,7 +40,12 @@ def test_the_connectors_on_the_page_are_such() -> None:
     assert name == "http:bureau/report"
 
 
-KINDS = [*errors.TransportFailed.__subclasses__(), *errors.RequestRefused.__subclasses__(), errors.SecretMissing]
+KINDS = [
+    *errors.TransportFailed.__subclasses__(),
+    *errors.RequestRefused.__subclasses__(),
+    errors.SecretMissing,
+    errors.SecretRefused,
+]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.__module__ == "holdfast.errors"])

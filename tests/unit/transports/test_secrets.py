@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.errors import SecretMissing, TransportFailed
 from holdfast.programs.function.failures import describe
-from holdfast.transports.secrets import secret_of
+from holdfast.transports.secrets import SecretUse, value_of
 from tests.unit.transports.calling import call
 from tests.unit.transports.server import Reply, Request, Server, data, echo
 
@@ -22,7 +22,7 @@ SECRET = 's3cret/"u" +x'
 
 
 def found(name: str) -> str:
-    return asyncio.run(secret_of(name))
+    return asyncio.run(value_of(name, SecretUse("acme", "connector")))
 
 
 def connectors(server: Server, auth: dict[str, Any] | None = None, **headers: Any) -> dict[str, Any]:

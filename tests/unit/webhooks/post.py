@@ -17,6 +17,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.memory.store import MemoryStore
 from holdfast.transports.http import sender
+from holdfast.transports.secret_keeper import SecretKeeper
 from holdfast.webhooks.occurrences import run_note
 from holdfast.webhooks.signatures import proved_id
 from holdfast.worker.lifecycle import Lifecycle
@@ -67,7 +68,7 @@ class Process:
         parts: Any = (self.store, Committer(self.store), clock, SYSTEM_ENTROPY)
         self.follower_parts: Any = parts
         self.lifecycle = Lifecycle()
-        self.deliverer = Deliverer(*parts, lambda: None)
+        self.deliverer = Deliverer(*parts, SecretKeeper(self.store), lambda: None)
         self.follower = Follower(*parts, self.lifecycle, self.deliverer)
 
     async def round(self) -> None:

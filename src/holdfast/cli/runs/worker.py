@@ -1,8 +1,8 @@
 """``worker APP``: a worker in this process, until a signal stops it.
 
 The first SIGINT or SIGTERM lets steps finish within the grace time and gives the rest back; the second stops at once.
-Nothing is lost in either case: another worker does what was not finished. SIGHUP makes it read the policy's file at
-once; without a policy SIGHUP ends the process, as usual.
+Nothing is lost in either case: another worker does what was not finished. SIGHUP makes it read the files of
+the policy and of the secrets' table at once; without both SIGHUP ends the process, as usual.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     help="The private key of an executor, as PEM; for each one that this worker signs for.",
 )
 @options.policy
+@options.secrets_table
 @metrics_option
 @options.tracing
 @log_options
@@ -93,6 +94,7 @@ def worker(
     cached_cell_bytes: int | None,
     executor_keys: tuple[tuple[str, str], ...],
     policy: str | None,
+    secrets_table: str | None,
     metrics: tuple[str, int] | None,
     tracing: bool,
     log_level: str,
@@ -108,7 +110,7 @@ def worker(
     configure(log_level, log_format, as_json=as_json)
     if app is None and not definitions:
         raise click.UsageError("name the APP whose workflows it serves, or give --definitions PATH.")
-    engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
+    engine = engine_of(None if app is None else load_app(app), store, policy, secrets_table, tracing=tracing)
     engine.definitions.give(definitions, definitions_mode)
     given = {
         "lease_seconds": lease_seconds,
@@ -123,17 +125,25 @@ def worker(
     return exits.GOOD
 
 
-def engine_of(app: Holdfast | None, store: str | None, policy: str | None, *, tracing: bool = False) -> Holdfast:
-    """The engine to serve: that of the app, if it has one, with the store, policy and wake-ups of the command line.
+def engine_of(
+    app: Holdfast | None,
+    store: str | None,
+    policy: str | None,
+    secrets_table: str | None,
+    *,
+    tracing: bool = False,
+) -> Holdfast:
+    """The engine to serve: that of the app, if it has one, with the store, policy, table of secrets and wake-ups of the
+    command line.
 
     The command line has precedence over the app, and the app over the environment. Raises InvalidPolicy,
-    UnsupportedWakeups, ExtraMissing.
+    InvalidSettings, UnsupportedWakeups, ExtraMissing.
     """
     url = session.url_of(store, app)
     engine = Holdfast(url) if app is None else app
     wakeups = session.wakeups_of(app)
     if app is not None and app.url and app.url != url:
-        engine = Holdfast(url, workflows=app.workflows.values(), options=app.options)
+        engine = Holdfast(url, workflows=app.workflows.values(), options=app.options, secrets=app.secrets.given)
         engine.policy = app.policy
         engine.adopt(app)
         engine.observation.tracer = app.observation.tracer
@@ -141,11 +151,16 @@ def engine_of(app: Holdfast | None, store: str | None, policy: str | None, *, tr
         engine.observation.trace(True)
     if wakeups is not engine.neighbours.wakeups:
         engine.neighbours.use(wakeups)
-    source = click.get_current_context().get_parameter_source("policy")
-    has_policy = engine.policy.current is not NO_POLICY
-    if policy is not None and (not has_policy or source is click.core.ParameterSource.COMMANDLINE):
+    if policy is not None and (engine.policy.current is NO_POLICY or _is_typed("policy")):
         engine.policy = PolicyKeeper(policy)
+    if secrets_table is not None and (not engine.secrets.has_table or _is_typed("secrets_table")):
+        engine.secrets.use_table(secrets_table)
     return engine
+
+
+def _is_typed(option: str) -> bool:
+    """Whether an option is on the command line, and not from the environment."""
+    return click.get_current_context().get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE
 
 
 def _options(

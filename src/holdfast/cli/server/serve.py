@@ -61,6 +61,7 @@ _KEPT = "\n  its key is in {key_file}"
 )
 @options.tenant
 @options.policy
+@options.secrets_table
 @options.tracing
 @log_options
 @options.store
@@ -79,6 +80,7 @@ def serve(
     proxies: tuple[str, ...],
     tenant: str,
     policy: str | None,
+    secrets_table: str | None,
     tracing: bool,
     log_level: str,
     log_format: str | None,
@@ -98,7 +100,7 @@ def serve(
     from holdfast.server import Operator, Server, ServerSettings, kept_key
     from holdfast.server.listener import Listener
 
-    engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
+    engine = engine_of(None if app is None else load_app(app), store, policy, secrets_table, tracing=tracing)
     engine.definitions.give(definitions, "strict")
     operator = None
     if no_auth:
@@ -110,7 +112,7 @@ def serve(
     if proxies:
         settings = msgspec.structs.replace(settings, trusted_proxies=proxies)
     slack = slack_given(engine, takes_presses=not read_only)
-    server = Server(engine, settings=settings, authenticators=ways, openid=_openid(oidc), slack=slack)
+    server = Server(engine, settings=settings, authenticators=ways, openid=_openid(engine, oidc), slack=slack)
     listener = Listener(server, host, port, root_path=root_path)
     session.run(_Service(server, listener, as_json, operator, has_worker=not no_worker, keeps_key=port != 0).work())
     return exits.GOOD
@@ -131,16 +133,15 @@ def _behind(engine: Holdfast, header: str, proxies: tuple[str, ...], tenant: str
     return [TrustedHeader(engine, header, proxies, tenant), BearerTokens(engine), SessionCookies(engine)]
 
 
-def _openid(file: Path | None) -> OpenIdSettings | None:
+def _openid(engine: Holdfast, file: Path | None) -> OpenIdSettings | None:
     """The settings of OpenID Connect, whose secret is there: a missing one is noticed now, not by whoever logs in."""
     if file is None:
         return None
     from holdfast.server.openid.settings import read_settings
-    from holdfast.transports.secrets import secret_of
 
     found = read_settings(file)
     if found.client_secret is not None:
-        session.run(secret_of(found.client_secret))
+        session.run(engine.secrets.login_secret(found.client_secret))
     return found
 
 
@@ -167,6 +168,7 @@ class _Service(Shift):
 
     async def open(self) -> None:
         await self.engine.open(worker=self._has_worker)
+        await self._server.keep_login_secret()
         self._has_users = bool(await self.engine.store.items(USER, 1))
         await self._listener.start()
         if self.slack is not None:

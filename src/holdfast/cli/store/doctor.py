@@ -20,6 +20,7 @@ from holdfast.cli import exits, options, output, session
 from holdfast.cli.checks import Check
 from holdfast.cli.store.logins import examine_logins
 from holdfast.cli.store.schemas import schema_numbers, sqlite_path
+from holdfast.cli.store.secrets import examine_secrets
 from holdfast.cli.store.servers import examine_server
 from holdfast.cli.store.wakeups import examine_wakeups
 from holdfast.client.engine import Holdfast
@@ -39,11 +40,12 @@ OLDEST_UNSEALED_SECONDS: Final = 600
 
 @click.command()
 @options.policy
+@options.secrets_table
 @options.store
-def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
-    """Check Python, the store, settings, workers, runs, the gate, logins, disk and wake-ups; exit 1 if something is
-    wrong."""
-    checks = session.run(_examine(session.url_of(store)))
+def doctor(policy: str | None, secrets_table: str | None, store: str | None, as_json: bool) -> int:
+    """Check Python, the store, settings, workers, runs, the gate, logins, secrets, disk and wake-ups; exit 1 if
+    something is wrong."""
+    checks = session.run(_examine(session.url_of(store), secrets_table))
     if (wakeups := session.wakeups_of()) is not None:
         checks.append(session.run(examine_wakeups(wakeups)))
     if policy is not None:
@@ -72,12 +74,13 @@ def _verdict(checks: Sequence[Check]) -> str:
     return "nothing is broken, but see the lines marked !" if warned else "all is well"
 
 
-async def _examine(url: str) -> list[Check]:
+async def _examine(url: str, secrets_table: str | None) -> list[Check]:
     checks = [_python(), _driver(url)]
     try:
         checks.append(await _schema(url))
         async with session.opened(url) as app:
             checks.extend([check async for check in _store(app, url)])
+            checks.append(await examine_secrets(app, secrets_table))
     except HoldfastError as error:
         checks.append(Check("store", good=False, detail=str(error), facts={"code": error.code}))
     return checks

@@ -17,7 +17,7 @@ from holdfast.client.views.webhooks import (
     delivery_info,
     subscription_info,
 )
-from holdfast.client.webhooks.secrets import OVERLAP_SECONDS, chosen, kept, rotated
+from holdfast.client.webhooks.secrets import OVERLAP_SECONDS, check_use, chosen, kept, rotated
 from holdfast.errors import DeliveryNotFound, InvalidRequest, NameTaken, SubscriptionNotFound
 from holdfast.runs.birth import check_new_id, check_text
 from holdfast.store import protocol as p
@@ -62,6 +62,7 @@ class Subscriptions:
         app, tenant = self._app, self._app.tenant_of(tenant)
         key = s.subscription_key(tenant, check_new_id(id, "the subscription's id"))
         text = chosen("standard", secret, secret_name)
+        await check_use(app, "subscription", tenant, secret_name)
         made = s.WebhookSubscription(
             url=read_url(url, "the URL").text,
             events=s.check_events(events),

@@ -12,7 +12,7 @@ from holdfast.client.items import Change, all_items, change_item, found
 from holdfast.client.people.permission import operation
 from holdfast.client.views.webhooks import MadeWebhook, WebhookInfo, WebhookOutcome, webhook_info
 from holdfast.client.webhooks.receiver import Receiver
-from holdfast.client.webhooks.secrets import OVERLAP_SECONDS, chosen, kept, rotated
+from holdfast.client.webhooks.secrets import OVERLAP_SECONDS, check_use, chosen, kept, rotated
 from holdfast.errors import InvalidRequest, NameTaken, NotPermitted, UserNotFound, WebhookNotFound
 from holdfast.people.names import person
 from holdfast.people.permissions import RULE
@@ -75,6 +75,7 @@ class Webhooks:
         )
         w.check_texts(made)
         text = chosen(scheme, secret, secret_name)
+        await check_use(app, "webhook", tenant, secret_name)
 
         async def make(present: p.ItemRow | None) -> Change:
             if present is not None:

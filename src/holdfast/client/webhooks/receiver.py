@@ -30,8 +30,8 @@ from holdfast.runs.birth import ID_LIMIT, Trigger
 from holdfast.runs.signals import keyed
 from holdfast.store import protocol as p
 from holdfast.templates.template import TEMPLATE
-from holdfast.transports.secrets import secret_of
 from holdfast.webhooks import webhook as w
+from holdfast.webhooks.named_secrets import hook_secret
 from holdfast.webhooks.signatures import new_secret, proved_id
 from holdfast.webhooks.vault import opened, secret_key
 
@@ -82,7 +82,8 @@ class Receiver:
 
     async def _secrets(self, tenant: str, id: str, webhook: w.Webhook) -> tuple[str, ...]:
         if webhook.secret_name:
-            return (await secret_of(webhook.secret_name),)
+            app = self._app
+            return (await hook_secret(app.secrets, app.store, "webhook", tenant, webhook.secret_name),)
         kept = await self._app.store.item(secret_key(tenant, "in", id))
         if kept is None:
             raise SecretMissing(f"webhook {id} has no secret: rotate it")

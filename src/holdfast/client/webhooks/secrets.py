@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import InvalidRequest
 from holdfast.store import protocol as p
 from holdfast.transports.secrets import NAME
+from holdfast.webhooks.named_secrets import HookUse, used_otherwise
 from holdfast.webhooks.signatures import Scheme, check_secret, new_secret
 from holdfast.webhooks.vault import Direction, KeptSecrets, opened, sealed, secret_key
 
@@ -26,6 +27,12 @@ def chosen(scheme: Scheme, secret: str | None, secret_name: object) -> str | Non
             raise InvalidRequest(f"the name of a secret is letters, digits, _, . and -, not {secret_name!r:.60}")
         return None
     return new_secret(scheme) if secret is None else check_secret(secret, scheme)
+
+
+async def check_use(app: Holdfast, use: HookUse, tenant: str, secret_name: str) -> None:
+    """Raises InvalidRequest where a name that is to check deliveries signs some, or the reverse."""
+    if secret_name and (other := await used_otherwise(app.store, use, tenant, secret_name)):
+        raise InvalidRequest(f"the {other} has the secret {secret_name}, and no name serves both: give another name")
 
 
 async def kept(app: Holdfast, tenant: str, direction: Direction, id: str, secret: str | None) -> tuple[p.PutItem, ...]:

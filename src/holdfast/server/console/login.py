@@ -80,7 +80,11 @@ class Login:
         from holdfast.server.openid.login import OpenIdLogin
         from holdfast.server.openid.provider import Provider
 
-        return OpenIdLogin(self._app, openid, self._settings, Provider(openid), self.refuse)
+        secrets = self._app.secrets
+        if openid.client_secret is not None:
+            secrets.reserve(openid.client_secret)
+        provider = Provider(openid, secret_of=secrets.login_secret)
+        return OpenIdLogin(self._app, openid, self._settings, provider, self.refuse)
 
     def invite(self) -> str:
         """The path of the page for the first user, good once and until this process ends."""

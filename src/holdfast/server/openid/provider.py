@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -28,7 +28,7 @@ from joserfc.jws import JWSRegistry
 
 from holdfast.errors import ProviderFailed, SecretMissing
 from holdfast.server.openid.settings import OpenIdSettings, is_safe_url
-from holdfast.transports.secrets import secret_of
+from holdfast.transports.secrets import login_secret
 
 log = logging.getLogger("holdfast.server")
 
@@ -82,10 +82,12 @@ class Provider:
         self,
         settings: OpenIdSettings,
         *,
+        secret_of: Callable[[str], Awaitable[str]] = login_secret,
         clock: Callable[[], float] = time.time,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._settings = settings
+        self._secret_of = secret_of
         self._clock = clock
         self._answer_seconds = answer_seconds
         self._lock = asyncio.Lock()
@@ -183,7 +185,7 @@ class Provider:
         if self._settings.client_secret is None:
             return None
         try:
-            return await secret_of(self._settings.client_secret)
+            return await self._secret_of(self._settings.client_secret)
         except SecretMissing as error:
             raise self._untrusted(str(error)) from None
 

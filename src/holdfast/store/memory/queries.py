@@ -55,6 +55,12 @@ class MemoryQueries(MemoryCells):
         counts = [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
         return counts if tenant is None else cut(counts, most)
 
+    async def owners(self, limit: int) -> list[str]:
+        with self._transaction() as tables:
+            found = {key.tenant for key in tables.runs}
+            found |= {row.tenant for row in tables.items.values() if row.kind in ("tenant", "user")}
+        return sorted(found)[:limit]
+
     async def oldest_due(self) -> int | None:
         with self._transaction() as tables:
             free = [

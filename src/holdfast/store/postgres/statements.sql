@@ -754,6 +754,19 @@ WITH RECURSIVE next (tenant) AS (
 )
 SELECT tenant FROM next WHERE tenant IS NOT NULL;
 
+-- name: owners
+-- The tenants that have a run, a user or an item of their own, each found by one look into each index.
+WITH RECURSIVE next (tenant) AS (
+    SELECT '' COLLATE "C"
+    UNION ALL
+    SELECT (SELECT min(tenant) FROM (
+        SELECT min(tenant) AS tenant FROM runs WHERE tenant > next.tenant
+        UNION ALL SELECT min(tenant) FROM items WHERE kind = 'tenant' AND tenant > next.tenant
+        UNION ALL SELECT min(tenant) FROM items WHERE kind = 'user' AND tenant > next.tenant
+    ) AS each) FROM next WHERE tenant IS NOT NULL
+)
+SELECT tenant FROM next WHERE tenant <> '' LIMIT $1;
+
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;
 

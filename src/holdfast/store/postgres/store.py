@@ -273,6 +273,9 @@ class PostgresStore(PostgresCells):
                 return cut(found, most)
         return cut(_summed(await self._look("counts_of", tenant)), most)
 
+    async def owners(self, limit: int) -> list[str]:
+        return [tenant for (tenant,) in await self._look("owners", limit)]
+
     async def oldest_due(self) -> int | None:
         return min((time for (time,) in await self._look("oldest_due") if time is not None), default=None)
 

@@ -153,6 +153,9 @@ class SqliteQueries(SqliteCells):
                 return cut(found, most)
         return cut([p.RunCount(tenant, *row) for row in self._read(SQL["counts_of"], (tenant,))], most)
 
+    async def owners(self, limit: int) -> list[str]:
+        return [tenant for (tenant,) in self._read(SQL["owners"], (limit,))]
+
     async def oldest_due(self) -> int | None:
         times = [time for (time,) in self._read(SQL["oldest_due"]) if time is not None]
         return min(times, default=None)

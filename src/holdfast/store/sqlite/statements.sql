@@ -506,6 +506,19 @@ WITH RECURSIVE found (tenant) AS (
 )
 SELECT tenant FROM found WHERE tenant IS NOT NULL;
 
+-- name: owners
+-- The tenants that have a run, a user or an item of their own, each found by one look into each index.
+WITH RECURSIVE found (tenant) AS (
+    SELECT ''
+    UNION ALL
+    SELECT (SELECT min(tenant) FROM (
+        SELECT min(tenant) AS tenant FROM runs WHERE tenant > found.tenant
+        UNION ALL SELECT min(tenant) FROM items WHERE kind = 'tenant' AND tenant > found.tenant
+        UNION ALL SELECT min(tenant) FROM items WHERE kind = 'user' AND tenant > found.tenant
+    )) FROM found WHERE tenant IS NOT NULL
+)
+SELECT tenant FROM found WHERE tenant <> '' LIMIT ?;
+
 -- name: count_ended
 -- How many runs of all tenants ended in a time, counted no further than is asked for, in the two parts that have an index.
 SELECT (SELECT count(*) FROM (

@@ -47,6 +47,17 @@ class ItemTopic(Topic):
             assert await store.item(other.key) is None
 
     @on_fresh_store
+    async def test_owners_are_the_tenants_that_have_a_run_or_a_user_or_were_made(self, store: p.Store) -> None:
+        """By name, each once, and no more than were asked for; another item makes no tenant."""
+        assert await store.owners(9) == []
+        for number, tenant in enumerate(("run", "run", "both")):
+            await begun(store, start(f"r{number}", tenant=tenant))
+        for kind, tenant in (("user", "user"), ("tenant", "made"), ("user", "both"), ("schedule", "none")):
+            await put(store, item(tenant, kind=kind, tenant=tenant), id=f"{kind} {tenant}")
+        assert await store.owners(9) == ["both", "made", "run", "user"]
+        assert await store.owners(2) == ["both", "made"]
+
+    @on_fresh_store
     async def test_a_change_names_the_version_before(self, store: p.Store) -> None:
         """Any other is refused, and leaves neither a change nor a note."""
         await put(store, item())

@@ -30,16 +30,16 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 async def credentials_of(call: HttpCall) -> Credentials:
-    """The secrets of a call, looked up. Raises SecretMissing."""
+    """The secrets of a call, looked up for the host that it names. Raises SecretMissing."""
     found: dict[str, str] = {}
     values: list[str] = []
     for name, value in call.headers.items():
         if isinstance(value, SecretName):
-            found[name] = await secret_of(value.secret)
+            found[name] = await secret_of(value.secret, call.url)
             values.append(found[name])
     if call.auth is not None:
         auth = call.auth
-        value = auth.value or await secret_of(auth.secret)
+        value = auth.value or await secret_of(auth.secret, call.url)
         values.append(value)
         if auth.scheme == "basic":
             pair = base64.b64encode(f"{auth.username}:{value}".encode()).decode()

@@ -25,7 +25,8 @@ from holdfast.store.committer import Committer
 from holdfast.store.patience import TROUBLE
 from holdfast.transports.http.call import HttpCall
 from holdfast.transports.http.urls import read_url
-from holdfast.transports.secrets import secret_of
+from holdfast.transports.secret_keeper import SecretKeeper
+from holdfast.webhooks.named_secrets import hook_secret
 from holdfast.webhooks.occurrences import worker_note
 from holdfast.webhooks.signatures import signed_headers
 from holdfast.webhooks.subscription import (
@@ -65,6 +66,7 @@ class Deliverer(Role):
         committer: Committer,
         clock: Clock,
         entropy: Entropy,
+        secrets: SecretKeeper,
         freed: Callable[[], None],
         observer: Observer | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class Deliverer(Role):
         self._committer = committer
         self._clock = clock
         self._entropy = entropy
+        self._named = secrets
         self._freed = freed
         self._under_way: dict[p.ItemKey, asyncio.Task[None]] = {}
 
@@ -183,7 +186,7 @@ class Deliverer(Role):
 
     async def _secrets(self, subscription: WebhookSubscription, row: p.ItemRow, now: int) -> tuple[str, ...]:
         if subscription.secret_name:
-            return (await secret_of(subscription.secret_name),)
+            return (await hook_secret(self._named, self._store, "subscription", row.tenant, subscription.secret_name),)
         kept = await self._store.item(secret_key(row.tenant, "out", row.id))
         if kept is None:
             raise SecretMissing(f"subscription {row.id} has no secret: rotate it")

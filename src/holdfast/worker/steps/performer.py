@@ -25,6 +25,8 @@ from holdfast.runs.clock import Clock
 from holdfast.runs.observer import Observer
 from holdfast.store.patience import patiently
 from holdfast.store.protocol import Key, ReceiptRow, Run, Store
+from holdfast.transports.secret_keeper import SecretKeeper
+from holdfast.transports.secrets import connector_secrets
 from holdfast.worker.spans import Spans
 from holdfast.worker.steps.attempt_errors import failure_of, is_terminal, is_unknown, retry_after
 from holdfast.worker.steps.containment import Escaped, contained
@@ -33,7 +35,7 @@ from holdfast.worker.steps.progress import ProgressReports
 
 
 class Performer:
-    """Runs attempts, at most ``limit`` at once; the rest wait their turn."""
+    """Runs attempts, at most ``limit`` at once; the rest wait their turn. Acts get their tenant's ``secrets``."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Performer:
         limit: int,
         observer: Observer | None = None,
         spans: Spans | None = None,
+        secrets: SecretKeeper | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -50,6 +53,7 @@ class Performer:
         self._limit = limit
         self._observer = observer
         self._spans = spans
+        self._secrets = secrets
         self._running = 0
         self._backlog: deque[Performance] = deque()
         self._closed = False
@@ -144,6 +148,8 @@ class Performer:
         try:
             args, kwargs = performance.given or step.read(performance.input)
             _performance.set(performance)
+            if self._secrets is not None and performance.act is not None:
+                connector_secrets.set(self._secrets.of_connectors(performance.key.tenant))
             if step.is_plain and performance.retry.attempt_timeout is None:
                 value = await step.function(*args, **kwargs)
             else:
