@@ -50,6 +50,7 @@ RESTARTED: Final = Judge("a primary restarted", (FAILOVER, "-k", "restart"))
 FROZEN: Final = Judge("a primary frozen", (FAILOVER, "-k", "frozen"))
 LAGGED: Final = Judge("a standby that lagged", (FAILOVER, "-k", "loudly"))
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
+NAMES: Final = Judge("names", ("tests/unit/server/names",))
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 HELD_SINCE: Final = Judge("what counts of late answers", ("tests/unit/worker/test_lease.py",))
 CALLS: Final = Judge("calls at the gate", ("tests/unit/gate/test_call.py",))
@@ -713,6 +714,48 @@ MUTANTS: Final = (
         "return p.Operate(act.note, (*conditions, *rest))",
         "return p.Operate(act.note, (*rest,))",
         (TENANT_SEEDS,),
+    ),
+    Mutant(
+        "a-webhook-keeps-its-user",
+        "src/holdfast/client/webhooks/app_webhooks.py",
+        "if user is not None or after.does_more_than(webhook):",
+        "if user is not None:",
+        (NAMES,),
+    ),
+    Mutant(
+        "a-schedule-keeps-its-owner",
+        "src/holdfast/client/schedules/app_schedules.py",
+        "if takes and after != schedule:",
+        "if takes and after == schedule:",
+        (NAMES,),
+    ),
+    Mutant(
+        "what-is-done-later-is-not-judged",
+        "src/holdfast/client/people/permission.py",
+        "await app.binding.check_later(judged.caller, name, thing)",
+        "pass",
+        (NAMES,),
+    ),
+    Mutant(
+        "a-token-outlives-its-maker",
+        "src/holdfast/client/people/binding.py",
+        "(problem := tokens.problem_of(token, now) or makers.problem)",
+        "(problem := tokens.problem_of(token, now))",
+        (NAMES,),
+    ),
+    Mutant(
+        "an-act-outlives-the-token-of-its-maker",
+        "src/holdfast/client/people/binding.py",
+        "return (user, token, *dict.fromkeys(makers))",
+        "return (user, token)",
+        (NAMES,),
+    ),
+    Mutant(
+        "who-resumed-a-run-approves-its-acts",
+        "src/holdfast/client/governance/parties.py",
+        '_ACTS: Final = {"resume": "resumed", ',
+        "_ACTS: Final = {",
+        (NAMES,),
     ),
     Mutant(
         "a-schedule-outlives-its-owners-level",

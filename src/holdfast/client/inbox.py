@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.client.governance.parties import check_no_party
 from holdfast.client.governance.staff import answerer
 from holdfast.client.pages import check_limit
 from holdfast.client.views.cursors import Page, read_cursor, write_cursor
@@ -75,6 +76,7 @@ async def refusal_of(app: Holdfast, task: p.TaskRow, by: str | None, groups: Seq
     try:
         who = await answerer(app, task.tenant, by, groups)
         answers.answer(task, who.name, answers.ANSWERS[task.kind][0], "", app.clock.now(), None, who.groups)
+        await check_no_party(app, task, who.name)
     except (NotPermitted, TaskClosed, TaskForbidden) as error:
         return str(error)
     return None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.store.items import ExpectItem
+
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """A user at one moment. ``level`` is the lower one of the user's and the token's; ``version`` is that of the user's
-    item, by which a commit sees that nothing of this has changed meanwhile; ``token_version`` that of the token's."""
+    """A user at one moment. ``level`` is the lowest of the user's, the token's and those of the token's makers;
+    ``version`` is that of the user's item, by which a commit sees that nothing of this has changed meanwhile;
+    ``token_version`` that of the token's, and ``makers`` are those of its makers."""
 
     tenant: str
     user: str
@@ -17,3 +20,4 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     version: int = 0
     scope: tuple[str, ...] = ()
     token_version: int = 0
+    makers: tuple[ExpectItem, ...] = ()

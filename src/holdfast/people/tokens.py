@@ -38,7 +38,9 @@ class Presented(NamedTuple):
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a token's item says. ``user`` is the id of the user's item."""
+    """What a token's item says. ``user`` is the id of the user's item; ``maker`` that of the bound caller who made it,
+    and ``minted_with`` the id of the token by which they acted. Both are empty if the operator made it, or an older
+    version did."""
 
     user: str
     sha256: str
@@ -49,6 +51,8 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: tuple[str, ...] = ()
     purpose: str = ""
     revoked: bool = False
+    maker: str = ""
+    minted_with: str = ""
 
     @property
     def status(self) -> str:

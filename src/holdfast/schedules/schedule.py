@@ -102,6 +102,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def target(self) -> str:
         return f"template {self.template}" if self.template else self.workflow
 
+    @property
+    def operation(self) -> str:
+        """The operation that a tick does, for which its owner needs the right."""
+        return "templates.start" if self.template else "runs.start"
+
     def with_outcome(self, outcome: Outcome) -> Schedule:
         """The schedule with one more thing that became of a tick."""
         return msgspec.structs.replace(self, recent=(*self.recent, outcome)[-RECENT:])

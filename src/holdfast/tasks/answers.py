@@ -82,7 +82,7 @@ ANSWERS: Final[dict[TaskKind, tuple[str, ...]]] = {
 }
 """The decisions that a person may make, by subject."""
 
-_CONTINUING: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN, COMPLETED})
+CONTINUING: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN, COMPLETED})
 """The answers after which the run continues, or the act is done."""
 
 _SUBJECTS: Final[dict[TaskKind, str]] = {
@@ -171,7 +171,7 @@ def answer(
         raise InvalidRequest(
             f"task {task.id} is about {_SUBJECTS[task.kind]}: the answer is {fitting}, not {verdict!r}"
         )
-    _check(task, who, reason, now, groups, deciding=verdict in _CONTINUING)
+    _check(task, who, reason, now, groups, deciding=verdict in CONTINUING)
     answers = (*task.answers, TaskAnswer(who, verdict, reason, now, value))
     people = {person(said.who) for said in answers if said.verdict == APPROVED}
     if verdict == APPROVED and task.two_person and len(people) < 2:

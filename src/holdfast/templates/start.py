@@ -21,7 +21,9 @@ from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
 from holdfast.tasks.forms import problems
 from holdfast.templates.template import (
+    MANUAL,
     TEMPLATE,
+    TEMPLATE_OWNER,
     TEMPLATE_VERSION,
     Template,
     TemplateProgram,
@@ -69,15 +71,19 @@ def instance_start(
         pin=pin,
         input=payload,
         priority=priority,
-        attributes={**attributes, **instance_attributes(row.id, template)},
+        attributes={**attributes, **instance_attributes(row.id, template, trigger)},
         origin=origin_of(workspace, actor, trigger),
     )
     return InstanceStart(birth, p.ExpectItem(row.key, row.version), birth.start(now))
 
 
-def instance_attributes(id: str, template: Template) -> dict[str, str]:
-    """The attributes by which an instance is known as one."""
-    return {TEMPLATE: id, TEMPLATE_VERSION: str(template.version)}
+def instance_attributes(id: str, template: Template, trigger: Trigger | None) -> dict[str, str]:
+    """The attributes by which an instance is known as one. What no person starts has the template's owner: they decided
+    what it does, so they may not approve what it asks at tier high."""
+    known = {TEMPLATE: id, TEMPLATE_VERSION: str(template.version)}
+    if template.owner is None or trigger is None or trigger.type == MANUAL:
+        return known
+    return {**known, TEMPLATE_OWNER: template.owner}
 
 
 def laid_over(default: Any, input: Any) -> Any:

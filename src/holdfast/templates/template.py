@@ -51,9 +51,13 @@ TEMPLATE: Final = "template"
 """The kind of the item, and the attribute by which a run names the template that it is an instance of."""
 TEMPLATE_VERSION: Final = "template_version"
 """The attribute by which a run names the template's version that it was started with."""
-RESERVED: Final = (TEMPLATE, TEMPLATE_VERSION)
+TEMPLATE_OWNER: Final = "template_owner"
+"""The attribute by which a run that a schedule, a webhook or an event started names the template's owner of then."""
+RESERVED: Final = (TEMPLATE, TEMPLATE_VERSION, TEMPLATE_OWNER)
 """Attributes that only a start by a template gives."""
 
+MANUAL: Final = "manual"
+"""The type of the trigger of an instance that a person started."""
 STATUSES: Final[tuple[TemplateStatus, ...]] = get_args(TemplateStatus)
 TRIGGERS: Final[tuple[StartTrigger, ...]] = get_args(StartTrigger)
 
@@ -104,7 +108,8 @@ class EventRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of a template's item. ``version`` counts what authors change; the item's own version counts all."""
+    """The body of a template's item. ``version`` counts what authors change; the item's own version counts all.
+    ``owner`` is who last changed it or let it start instances."""
 
     name: str
     program: TemplateProgram

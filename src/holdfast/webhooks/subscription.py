@@ -85,6 +85,11 @@ class WebhookSubscription(msgspec.Struct, frozen=True, omit_defaults=True, kw_on
     def status(self) -> str:
         return DISABLED if self.disabled else ACTIVE
 
+    def tells_no_more_than(self, before: WebhookSubscription) -> bool:
+        """Whether it reports the same to the same address, or nothing any more."""
+        is_same = (self.url, self.events, self.workflows) == (before.url, before.events, before.workflows)
+        return is_same and bool(self.disabled or not before.disabled)
+
     def hears(self, type: str) -> bool:
         """Whether it is told of events of this type. Patterns are as in ``task.*``."""
         return any(fnmatchcase(type, pattern) for pattern in self.events)

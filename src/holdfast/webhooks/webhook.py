@@ -71,6 +71,17 @@ class SignalRun(
 WebhookAct = EmitEvent | StartTemplate | SignalRun
 
 
+def operation_of(act: WebhookAct) -> str:
+    """The operation that a delivery does, by which the webhook's user is judged."""
+    match act:
+        case EmitEvent():
+            return "events.emit"
+        case StartTemplate():
+            return "templates.start"
+        case SignalRun():
+            return "runs.signal"
+
+
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What a webhook's item says. ``secret_name`` is a secret of the server; without one the secret is kept here."""
 
@@ -88,6 +99,11 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def status(self) -> str:
         return DISABLED if self.disabled else ACTIVE
+
+    def does_more_than(self, before: Webhook) -> bool:
+        """Whether it does something, or takes deliveries, that it did not before."""
+        is_altered = (self.does, self.filter) != (before.does, before.filter)
+        return is_altered or (before.disabled and not self.disabled)
 
 
 class Incoming(NamedTuple):

@@ -86,3 +86,41 @@ def test_a_subscription_is_made_pinged_looked_at_and_steered(holdfast: Invoke) -
     good(holdfast, "subscriptions", "enable", "ops")
     assert good(holdfast, "subscriptions", "rotate", "ops").strip() not in ("", secret)
     assert secret[6:] not in good(holdfast, "audit", "list") + shown
+
+
+def test_who_changes_or_rotates_a_webhook_is_in_whose_name_it_acts_and_a_refusal_says_what_to_do(
+    holdfast: Invoke,
+) -> None:
+    """The new secret is printed where the one before it has ended; a token whose scope is too narrow is told which
+    operation it lacks."""
+    for name in ("joe", "eve"):
+        good(holdfast, "users", "create", name, "--level", "5")
+    joe, eve, narrow = (
+        good(holdfast, "tokens", "mint", name, *scope).strip()
+        for name, scope in (("joe", ()), ("eve", ()), ("eve", ("--scope", "webhooks")))
+    )
+    good(holdfast, "webhooks", "create", "hub", "--emit", "pushed", "--token", joe)
+    changed = holdfast("webhooks", "change", "hub", "--emit", "pulled", "--token", eve)
+    assert changed.exit_code == exits.GOOD, changed.output
+    assert changed.stdout.startswith("whsec_")
+    assert "acts as eve; its secret before has ended" in changed.stderr
+    named = good(holdfast, "webhooks", "change", "hub", "--name", "a name", "--token", joe)
+    assert named == "webhook hub is changed, and acts as eve\n"
+    rotated = holdfast("webhooks", "rotate", "hub", "--token", joe)
+    assert "acts as joe" in rotated.stderr
+    for command in (("rotate", "hub"), ("change", "hub", "--filter", "=true"), ("create", "x", "--emit", "e")):
+        refused = holdfast("webhooks", *command, "--token", narrow)
+        assert refused.exit_code == exits.NO, refused.output
+        assert "use a token that has events.emit in its scope, too" in " ".join(refused.stderr.split())
+
+
+def test_a_token_that_is_over_because_of_its_maker_says_so(holdfast: Invoke) -> None:
+    good(holdfast, "users", "create", "root", "--level", "6")
+    first = good(holdfast, "tokens", "mint", "root").strip()
+    second = good(holdfast, "tokens", "mint", "hooks", "--token", first).strip()
+    good(holdfast, "tokens", "revoke", first.split("_")[1])
+    refused = holdfast("whoami", "--token", second)
+    assert refused.exit_code != exits.GOOD
+    assert f"of token {first.split('_')[1]}, with which it was made: it was revoked" in " ".join(refused.stderr.split())
+    records = [json.loads(line) for line in good(holdfast, "tokens", "list", "--json").splitlines()]
+    assert [each["revoked"] for each in records] == [True, True]

@@ -146,6 +146,8 @@ def _row(token: TokenInfo) -> list[str]:
 def _state(token: TokenInfo) -> str:
     if token.revoked:
         return "revoked"
+    if token.problem is not None and not token.expired:
+        return token.problem
     if token.expires_at is None:
         return "good for ever"
     return f"{'expired' if token.expired else 'good until'} {clock(token.expires_at)}"

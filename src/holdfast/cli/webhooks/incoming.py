@@ -19,7 +19,7 @@ from holdfast.cli.webhooks.options import (
     write_secret,
 )
 from holdfast.client.engine import Holdfast
-from holdfast.client.views.webhooks import MadeWebhook, WebhookInfo
+from holdfast.client.views.webhooks import ChangedWebhook, MadeWebhook, WebhookInfo
 from holdfast.errors import InvalidRequest
 from holdfast.webhooks.signatures import Scheme
 from holdfast.webhooks.webhook import EmitEvent, SignalRun, StartTemplate, WebhookAct
@@ -154,21 +154,31 @@ def create(
 @options.tenant
 @options.store
 def change(id: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool, **said: Any) -> None:
-    """Change what is given of the webhook ID; the rest stays."""
+    """Change what is given of the webhook ID; the rest stays.
+
+    A user who changes what it does, its filter, or enables it, is in whose name it acts from then on. If what it does
+    or its user changes, its secret ends, and a new one is printed. It is shown only now.
+    """
     acts = [said.pop(name) for name in ("emit", "start", "signal", "run", "value", "key")]
     does = _act(*acts) if any(acts) else None
 
-    async def work(app: Holdfast) -> WebhookInfo:
+    async def work(app: Holdfast) -> ChangedWebhook:
         made = app.webhooks.change(id, does=does, tenant=tenant, by=who, reason=reason, **said)
         return await session.patiently(app, made)
 
-    write(session.on_store(session.url_of(store), work), f"webhook {id} is changed", as_json)
+    changed = session.on_store(session.url_of(store), work)
+    sentence = f"webhook {id} is changed, and acts as {changed.user}"
+    if changed.secret is None:
+        write(changed, sentence, as_json)
+    else:
+        write_secret(changed, changed.secret, f"{sentence}; its secret before has ended", as_json)
 
 
 @webhooks.command()
 @click.argument("id")
 @secret_file
 @overlap
+@click.option("--user", metavar="NAME", help="In whose name it acts from now on. [your own]")
 @options.steered_by
 @options.why
 @options.tenant
@@ -177,20 +187,24 @@ def rotate(
     id: str,
     secret_file: Any,
     overlap_seconds: float,
+    user: str | None,
     who: str,
     reason: str,
     tenant: str,
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Give the webhook ID a new secret and print it. It is shown only now."""
+    """Give the webhook ID a new secret and print it. It is shown only now.
+
+    It acts in your name from then on. The secret before it ends at once if that is another user than before.
+    """
     secret = given_secret(secret_file)
 
     async def work(app: Holdfast) -> MadeWebhook:
         made = app.webhooks.rotate(
-            id, secret=secret, overlap_seconds=overlap_seconds, tenant=tenant, by=who, reason=reason
+            id, secret=secret, user=user, overlap_seconds=overlap_seconds, tenant=tenant, by=who, reason=reason
         )
         return await session.patiently(app, made)
 
     made = session.on_store(session.url_of(store), work)
-    write_secret(made.webhook, made.secret, f"webhook {id} has a new secret", as_json)
+    write_secret(made.webhook, made.secret, f"webhook {id} has a new secret, and acts as {made.webhook.user}", as_json)

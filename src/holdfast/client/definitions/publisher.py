@@ -13,6 +13,7 @@ from holdfast.client.definitions.compilation import CompileAnswer, Compiled, Com
 from holdfast.client.definitions.readers import caller_key, reads_apart
 from holdfast.client.definitions.workflows import AnyName, PublishedName, PublishedWorkflows, taken
 from holdfast.client.operators import operator_note
+from holdfast.client.people.permission import require_later
 from holdfast.client.views.definitions import DefinitionInfo, definition_info
 from holdfast.errors import EngineError, InvalidDefinition, StoreCorrupt
 from holdfast.programs.definition.compiler.batch import (
@@ -173,6 +174,8 @@ class Publisher:
         while True:
             schedule = await published_schedule(self._app, accepted, tenant, self._app.person_of(by))
             row, more = (None, {}) if schedule is None else schedule
+            if row is not None and definition.schedule is not None:  # it starts runs in the publisher's name
+                await require_later(self._app, f"schedule {row.id}", ["schedules.change", "runs.start"])
             added = {"schedule": row.id, **more} if row is not None else {}
             note = operator_note(self._app, tenant, "publish", by, None, "", {**details, **added})
             beside = () if row is None else (p.PutItem(row),)

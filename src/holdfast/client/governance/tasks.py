@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.audit.task_changes import put
 from holdfast.client.governance.attachments import Attachment, attach, check_attached
+from holdfast.client.governance.parties import check_no_party
 from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.staff import Colleague, answerer, colleague
 from holdfast.client.pages import PAGE, Find, page_of, rows_of
@@ -195,9 +196,8 @@ class Tasks(ProbedTasks):
         self, id: str, *, by: str | None = None, groups: Sequence[str] = (), tenant: str | None = None
     ) -> TaskInfo:
         """The form that a person may fill in now. Raises as ``complete`` does where they may not, or it is no form."""
-        tenant = self._app.tenant_of(tenant)
-        row = await self._row(id, tenant)
-        who = await answerer(self._app, tenant, by, groups)
+        row = await self._row(id, self._app.tenant_of(tenant))
+        who = await answerer(self._app, row.tenant, by, groups)
         tasks.answer(row, who.name, tasks.COMPLETED, "", self._app.clock.now(), None, who.groups)
         return task_info(row)
 
@@ -317,7 +317,10 @@ class Tasks(ProbedTasks):
     ) -> TaskInfo:
         """Make the next version of a task that goes to another person."""
         while True:
-            receiver = await self._receiver(ask, to)
+            row = await self._row(ask.id, self._app.tenant_of(ask.tenant))
+            tasks.check_receiver_name(to.name)
+            await check_no_party(self._app, row, to.name)
+            receiver = await colleague(self._app, row.tenant, to.name, to.groups)
             try:
                 return await self._change(
                     ask,
@@ -326,11 +329,6 @@ class Tasks(ProbedTasks):
                 )
             except _Again:
                 continue
-
-    async def _receiver(self, ask: _Ask, to: _Receiver) -> Colleague:
-        await self._row(ask.id, self._app.tenant_of(ask.tenant))
-        tasks.check_receiver_name(to.name)
-        return await colleague(self._app, self._app.tenant_of(ask.tenant), to.name, to.groups)
 
     async def _change(
         self,
@@ -352,6 +350,8 @@ class Tasks(ProbedTasks):
             task = change(present, now, who)
             if task is present:
                 return task_info(task)
+            if ask.verdict in (*tasks.CONTINUING, tasks.CLAIMED):
+                await check_no_party(self._app, present, who.name)
             asked = put(task, ask.verdict, now, who.name, ask.reason)
             key = p.Key(task.tenant, task.run)
             closed = task.status != "requested"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.client.operators import operator_note
+from holdfast.client.people.makers import makers_of
 from holdfast.client.people.refusals import Cause, Refusals
 from holdfast.client.people.refused_logins import note_spelling
 from holdfast.errors import InvalidRequest, InvalidToken, NotPermitted, UserNotFound
@@ -85,6 +86,19 @@ class Binding:
             await self._note_use(caller, self._token.id)
         return caller
 
+    async def check_later(self, caller: Caller, operation: str, thing: str) -> None:
+        """The caller may do what a thing of theirs will do later. Raises NotPermitted, audited."""
+        if (refusal := judge(caller, operation, caller.tenant)) is None:
+            return
+        reason = describe(refusal, caller)
+        await self._refusals.note(caller, _cause(refusal), operation, reason, {"later": thing})
+        remedy = (
+            f"use a token that has {operation} in its scope, too" if refusal.out_of_scope else "let another user do it"
+        )
+        raise NotPermitted(
+            f"{reason}, and {thing} would do that in your name: {remedy}.", operation=operation, needed=refusal.needed
+        )
+
     def judge_known(self, operation: str) -> Caller:
         """The same by what is known, for plain methods: nothing is read or written."""
         if LEAST[operation] >= OPERATE and self._known is None:
@@ -99,7 +113,9 @@ class Binding:
         user = p.ExpectItem(users.user_key(caller.tenant, caller.user), caller.version)
         if caller.token is None:
             return (user,)
-        return user, p.ExpectItem(tokens.token_key(caller.tenant, caller.token), caller.token_version)
+        token = p.ExpectItem(tokens.token_key(caller.tenant, caller.token), caller.token_version)
+        makers = [each for each in caller.makers if each.key != user.key]
+        return (user, token, *dict.fromkeys(makers))
 
     async def _look(self, operation: str) -> Caller:
         if self._token is None:
@@ -110,12 +126,20 @@ class Binding:
             raise InvalidToken(tokens.UNUSABLE)
         self._tenant = row.tenant
         caller = await self._user_of(row.tenant, token.user, operation)
-        if (problem := tokens.problem_of(token, self._engine.clock.now())) is not None:
+        now = self._engine.clock.now()
+        makers = await makers_of(self._engine.whole_store, row.tenant, token, now)
+        if (problem := tokens.problem_of(token, now) or makers.problem) is not None:
             reason = f"the token cannot be used: {problem}"
             await self._refusals.note(caller, "token", operation, reason, {"token": row.id})
             raise InvalidToken(f"token {row.id} cannot be used: {problem}. Have another one made.")
-        level = min(caller.level, token.level)
-        return msgspec.structs.replace(caller, level=level, token=row.id, scope=token.scope, token_version=row.version)
+        return msgspec.structs.replace(
+            caller,
+            level=min(caller.level, token.level, makers.level),
+            token=row.id,
+            scope=token.scope,
+            token_version=row.version,
+            makers=makers.versions,
+        )
 
     async def _token_row(self, token: tokens.Presented) -> p.ItemRow | None:
         store = self._engine.whole_store

@@ -169,8 +169,8 @@ class ActingCommitter(Committer):
 
     async def _is_judged_anew(self, judged: Judged) -> bool:
         """Whether the refusal may be due to a change of the user, who may still do this. Raises where they may not."""
-        before, caller = judged.caller, await self._binding.judge(judged.operation)
-        if (caller.version, caller.token_version) == (before.version, before.token_version):
+        before, caller = judged.caller, await judged.judge_again()
+        if self._binding.conditions(caller) == self._binding.conditions(before):
             return False
         if caller.groups != before.groups:
             raise CallerChanged

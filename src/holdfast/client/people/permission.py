@@ -12,7 +12,7 @@ import asyncio
 import functools
 import inspect
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -36,15 +36,23 @@ class CallerChanged(Exception):
 
 
 class Judged:
-    """An operation that is under way: who does it, as it was judged, and in which task."""
+    """An operation that is under way: its caller as judged, the operations that it will need later, and its task."""
 
-    __slots__ = ("_task", "binding", "caller", "operation")
+    __slots__ = ("_task", "binding", "caller", "later", "operation")
 
     def __init__(self, binding: Binding, operation: str, caller: Caller) -> None:
         self.binding = binding
         self.operation = operation
         self.caller = caller
+        self.later: dict[str, str] = {}
         self._task = _task_reference()
+
+    async def judge_again(self) -> Caller:
+        """The caller as of now, who may still do all of it. Raises as ``Binding.judge`` does."""
+        caller = await self.binding.judge(self.operation)
+        for name, thing in self.later.items():
+            await self.binding.check_later(caller, name, thing)
+        return caller
 
     @property
     def is_here(self) -> bool:
@@ -84,6 +92,17 @@ def judged_now(binding: Binding) -> Judged:
     if found is None or found.binding is not binding:
         raise EngineError("a bound client was used outside of its operations")
     return found
+
+
+async def require_later(app: Holdfast, thing: str, operations: Iterable[str]) -> None:
+    """The caller may do these operations, which a thing will do later in their name. They are judged as the operation
+    under way is: now, and again in its commit. Raises NotPermitted; no effect if no user is bound."""
+    if app.binding is None:
+        return
+    judged = judged_now(app.binding)
+    for name in operations:
+        await app.binding.check_later(judged.caller, name, thing)
+        judged.later[name] = thing
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.client.items import Change, all_items, change_item, found
-from holdfast.client.people.permission import operation
+from holdfast.client.people.permission import operation, require_later
 from holdfast.client.people.tenants import no_tenant
 from holdfast.client.views.slack import SlackAccountInfo, SlackInfo, account_info
 from holdfast.errors import UserNotFound
@@ -64,6 +64,7 @@ class SlackAccounts:
         row = await self._app.store.item(user_key(tenant, user))
         if row is None:
             raise UserNotFound(f"there is no user {user!r} in tenant {tenant!r}: look with `holdfast users list`.")
+        await require_later(self._app, f"Slack account {account}", ["tasks.answer"])
         name = read_user(row).name
         change = Change(msgspec.json.encode(slack.SlackAccount(name)), slack.MAPPED, details={"user": name})
         made = await change_item(self._app, key, slack.MAP_ACCOUNT, lambda _: change, by=by, reason=reason)

@@ -12,7 +12,8 @@ from holdfast.client.items import Change, change_item, item_finder
 from holdfast.client.operators import UNNAMED, operator_note
 from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.binding import TOKEN_USE
-from holdfast.client.people.permission import operation
+from holdfast.client.people.makers import MOST_MAKERS, makers_of
+from holdfast.client.people.permission import CallerChanged, operation
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import MintedToken, TokenInfo, token_info
 from holdfast.errors import EngineError, InvalidRequest, NotPermitted, TokenNotFound, UserNotFound
@@ -72,8 +73,10 @@ class Tokens:
         """Make a token for a user, which is shown only now. Without ``level`` it has the user's, and never more.
 
         ``scope`` are the operations that it is for, such as ``runs.start`` or all of ``tasks``; none means all.
-        ``days`` is how long it is good; None is for ever. Raises UserNotFound, InvalidRequest, and NotPermitted where
-        its level is above the caller's, or its scope beyond that of the caller's own token.
+        ``days`` is how long it is good; None is for ever. A bound caller is its maker: it is never worth more than the
+        caller and the token by which they act, ends with that token at the latest, and is over when that is revoked or
+        the caller is disabled. Raises UserNotFound, InvalidRequest, and NotPermitted where its level is above the
+        caller's, or its scope beyond that of the caller's own token.
         """
         app, tenant = self._app, self._app.tenant_of(tenant)
         self._check_scope(scope)
@@ -92,9 +95,30 @@ class Tokens:
                 scope=tuple(dict.fromkeys(scope)),
                 purpose=check_text(purpose, "the purpose"),
             )
-            made = await self._keep(tenant, token, row, by, reason)
+            made = await self._keep(tenant, await self._bounded(token), row, by, reason)
             if made is not None:
-                return MintedToken(text=tokens.make_text(made.id, secret), token=token_info(made, None, now))
+                return MintedToken(text=tokens.make_text(made.id, secret), token=await self._info(made))
+
+    async def _bounded(self, token: tokens.Token) -> tokens.Token:
+        """The token with its maker, and no longer life than the maker's token. Raises InvalidRequest if it would have
+        too many makers."""
+        if (caller := self._app.caller) is None:
+            return token
+        maker = user_key(caller.tenant, caller.user).id
+        if caller.token is None:
+            return msgspec.structs.replace(token, maker=maker)
+        row = await self._app.store.item(tokens.token_key(caller.tenant, caller.token))
+        if row is None:
+            raise CallerChanged  # it was deleted just now
+        own = tokens.read_token(row)
+        if sum(each.key.kind == tokens.TOKEN for each in caller.makers) >= MOST_MAKERS - 1:
+            raise InvalidRequest(
+                f"your token is the last of {MOST_MAKERS} that were minted one with the other: use an earlier one."
+            )
+        ends = [each for each in (token.expires_at, own.expires_at) if each is not None]
+        return msgspec.structs.replace(
+            token, maker=maker, minted_with=caller.token, expires_at=min(ends) if ends else None
+        )
 
     async def _keep(
         self, tenant: str, token: tokens.Token, owner: p.ItemRow, by: str | None, reason: str
@@ -106,6 +130,7 @@ class Tokens:
         row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status)
         row = msgspec.structs.replace(row, due_at=token.deleted_at, changed_at=token.made_at)
         details = {"token": id, "user": token.user, "level": str(token.level), "scope": ",".join(token.scope)}
+        details |= {"minted_with": token.minted_with} if token.minted_with else {}
         note = operator_note(app, tenant, "mint_token", by, None, reason, details)
         expected = p.ExpectItem(owner.key, owner.version)
         answer = await app.committer.commit(p.Operate(note, (*app.conditions(), expected, p.PutItem(row))))
@@ -141,8 +166,10 @@ class Tokens:
         return await self._info(await change_item(self._app, key, "revoke_token", change, by=by, reason=reason))
 
     async def _info(self, row: p.ItemRow) -> TokenInfo:
-        used = await self._app.store.item(p.ItemKey(row.tenant, TOKEN_USE, row.id))
-        return token_info(row, None if used is None else used.changed_at, self._app.clock.now())
+        store, now = self._app.store, self._app.clock.now()
+        used = await store.item(p.ItemKey(row.tenant, TOKEN_USE, row.id))
+        makers = await makers_of(store, row.tenant, tokens.read_token(row), now)
+        return token_info(row, None if used is None else used.changed_at, now, makers)
 
     def _finder(self, tenant: str, user: str | None) -> Find[p.ItemRow]:
         """Reads pages of a tenant's tokens, or of one user's."""

@@ -15,7 +15,8 @@ from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.schedules.backfill import BackfillInfo, backfill
 from holdfast.client.schedules.explanation import explain
-from holdfast.client.schedules.launcher import ScheduleLauncher, owner_gate
+from holdfast.client.schedules.launcher import ScheduleLauncher
+from holdfast.client.schedules.ownership import require_start, start_conditions, taken
 from holdfast.client.schedules.requests import Seconds, Settings, Target, read_timing, with_settings
 from holdfast.client.schedules.targets import aimed, offered, template_of
 from holdfast.client.views.cursors import Page
@@ -23,13 +24,11 @@ from holdfast.client.views.schedules import ScheduleInfo, schedule_info, timing_
 from holdfast.errors import (
     EngineError,
     InvalidRequest,
-    NotPermitted,
     RunConflict,
     ScheduleConflict,
     ScheduleNotFound,
 )
 from holdfast.people.names import NAME, is_name
-from holdfast.people.users import user_key
 from holdfast.runs.birth import check_id, check_new_id
 from holdfast.schedules.notes import noted_outcomes, outcome_note, tick_note
 from holdfast.schedules.planner import ended, resumed, retimed
@@ -100,7 +99,7 @@ class Schedules:
         schedule = Schedule(timing=timing, owner=app.person_of(by), made_at=now, cursor=now)
         schedule = replace(schedule, paused="it was made so" if paused else None)
         schedule = await aimed(app, key.tenant, schedule, workflow, template, input)
-        schedule = self._owned(with_settings(schedule, settings))
+        schedule = await taken(self._app, id, with_settings(schedule, settings))
         check_schedule(key.id, schedule)
         await check_workspace(app, key.tenant, schedule.workspace)
         if isinstance(timing, Once) and timing.at <= now:
@@ -133,7 +132,8 @@ class Schedules:
         **settings: Unpack[Settings],
     ) -> ScheduleInfo:
         """Change what is given; the rest stays. Ticks that were due before a new timing are not lost: they are started,
-        or are recorded as missed. A bound caller owns it from then on. Raises as ``create``, and ScheduleNotFound."""
+        or are recorded as missed. A bound caller owns it from then on, and must be permitted to start what it starts.
+        Raises as ``create``, NotPermitted, and ScheduleNotFound."""
         key = self._key(id, tenant)
         if isinstance(workspace := settings.get("workspace"), str):
             await check_workspace(self._app, key.tenant, workspace)
@@ -155,13 +155,11 @@ class Schedules:
             if target is not None:
                 names = ("workflow", "template", "input", "program")
                 after = replace(after, **{name: getattr(target, name) for name in names})
-            if self._app.binding is not None:
-                after = replace(after, owner=None)
-            after = self._owned(with_settings(after, settings))
+            after = with_settings(replace(after, owner=None if self._app.binding else after.owner), settings)
             check_schedule(id, after)
             return after, outcomes
 
-        return await self._edit(key, "change_schedule", edit, by, reason, aim=target)
+        return await self._edit(key, "change_schedule", edit, by, reason, aim=target, takes=True)
 
     @operation("schedules.change")
     async def pause(
@@ -180,13 +178,16 @@ class Schedules:
     async def resume(
         self, id: str, *, tenant: str | None = None, by: str | None = None, reason: str = ""
     ) -> ScheduleInfo:
-        """Go on, from now. Raises ScheduleNotFound, ScheduleConflict."""
+        """Start its ticks again, from now on. Its owner is as after ``change``. Raises as it, and ScheduleConflict."""
 
         def edit(schedule: Schedule, now: int, offset: int) -> tuple[Schedule, Sequence[Outcome]]:
             _check_alive(id, schedule)
-            return (schedule, ()) if schedule.paused is None else resumed(schedule, now, offset)
+            if schedule.paused is None:
+                return schedule, ()
+            after, outcomes = resumed(schedule, now, offset)
+            return replace(after, owner=None if self._app.binding else after.owner), outcomes
 
-        return await self._edit(self._key(id, tenant), "resume_schedule", edit, by, reason)
+        return await self._edit(self._key(id, tenant), "resume_schedule", edit, by, reason, takes=True)
 
     @operation("schedules.change")
     async def delete(
@@ -213,7 +214,8 @@ class Schedules:
             schedule, now = decode(row.body, id), self._app.clock.now()
             template = await template_of(self._app, key.tenant, schedule)
             who = self._person(by)
-            conditions = await self._conditions(key, schedule, template, who)
+            await require_start(self._app, id, schedule)
+            conditions = await start_conditions(self._app, key, schedule, template, who)
             birth = await self._launcher.birth(key, schedule, template, now, now, who)
             outcome = Outcome("started", now, now, reason or "run now", run_id(id, now))
             beside = await self._under_way(key, schedule)
@@ -252,6 +254,8 @@ class Schedules:
         schedule = decode(row.body, id)
         template = await template_of(self._app, key.tenant, schedule)
         who = self._person(by)
+        if not dry_run:
+            await require_start(self._app, id, schedule)
         found = await backfill(
             self._app,
             self._launcher,
@@ -261,7 +265,7 @@ class Schedules:
             (since, until),
             limit=limit,
             dry_run=dry_run,
-            conditions=await self._conditions(key, schedule, template, who),
+            conditions=await start_conditions(self._app, key, schedule, template, who),
             by=who,
             reason=reason,
         )
@@ -307,10 +311,6 @@ class Schedules:
 
     # -- between the parts ---------------------------------------------------------------------------------------------
 
-    def _owned(self, schedule: Schedule) -> Schedule:
-        """The schedule; where a user is bound, it is theirs: what it starts is started in the owner's name."""
-        return schedule if self._app.binding is None else replace(schedule, owner=self._app.person_of(schedule.owner))
-
     def _person(self, by: str | None) -> str | None:
         """Who acts. Raises InvalidRequest where that is no name."""
         by = self._app.person_of(by)
@@ -329,15 +329,27 @@ class Schedules:
         return row
 
     async def _edit(
-        self, key: p.ItemKey, act: str, edit: Edit, by: str | None, reason: str, aim: Schedule | None = None
+        self,
+        key: p.ItemKey,
+        act: str,
+        edit: Edit,
+        by: str | None,
+        reason: str,
+        aim: Schedule | None = None,
+        *,
+        takes: bool = False,
     ) -> ScheduleInfo:
-        """Give a schedule its next state. ``aim`` names a template that must be active when that is committed."""
+        """Give a schedule its next state. ``aim`` names a template that must be active when that is committed; with
+        ``takes`` a bound caller owns what is altered."""
 
         async def make(present: p.ItemRow | None) -> Change:
             if present is None or present.status == "deleted":
                 raise ScheduleNotFound(f"there is no schedule {key.id!r} in tenant {key.tenant!r}.")
             schedule, now = decode(present.body, key.id), self._app.clock.now()
-            change = self._change(key, *edit(schedule, now, offset_of(key.tenant, key.id, schedule)))
+            after, outcomes = edit(schedule, now, offset_of(key.tenant, key.id, schedule))
+            if takes and after != schedule:
+                after = await taken(self._app, key.id, after)
+            change = self._change(key, after, outcomes)
             expected = () if aim is None else await offered(self._app, key.tenant, aim)
             return replace(change, beside=expected)
 
@@ -355,21 +367,6 @@ class Schedules:
     def _put(self, key: p.ItemKey, version: int, schedule: Schedule, now: int) -> p.PutItem:
         due = due_at(schedule, offset_of(key.tenant, key.id, schedule))
         return p.PutItem(p.ItemRow(*key, version, encode(schedule), schedule.status, due, now))
-
-    async def _conditions(
-        self, key: p.ItemKey, schedule: Schedule, template: p.ItemRow | None, who: str | None
-    ) -> tuple[p.ExpectItem, ...]:
-        """What must still hold when a run is started out of turn. Raises NotPermitted where that is in the name of the
-        owner, who may no longer start runs, and WorkspaceNotFound as ``app.start``."""
-        await check_workspace(self._app, key.tenant, schedule.workspace)
-        expected = () if template is None else (p.ExpectItem(template.key, template.version),)
-        if who is not None or schedule.owner is None:
-            return (*self._app.conditions(), *expected)
-        owner = user_key(key.tenant, schedule.owner)
-        user = await self._app.store.item(owner)
-        if (clearance := owner_gate(user)).verdict != "open":
-            raise NotPermitted(f"{clearance.reason}: say by= who does it.", operation="runs.start")
-        return (*self._app.conditions(), *expected, p.ExpectItem(owner, 0 if user is None else user.version))
 
     async def _under_way(self, key: p.ItemKey, schedule: Schedule) -> tuple[str, ...]:
         """Those of its runs that are under way, at most the last ``BESIDE``."""

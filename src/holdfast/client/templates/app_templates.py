@@ -19,7 +19,7 @@ from holdfast.client.items import (
     write_cap_change,
 )
 from holdfast.client.pages import PAGE, Find, page_of, rows_of
-from holdfast.client.people.permission import operation
+from holdfast.client.people.permission import operation, require_later
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.run_ids import chosen_run_id
@@ -49,9 +49,9 @@ _ACTS: Final[dict[t.TemplateAct, str]] = {
     "new version": "new_version",
 }
 """The audit's word for each act."""
+_STOPS: Final = (_ACTS["pause"], _ACTS["archive"])
 
 INSTANCES: Final = "instances"  # the list that its cursors are of
-MANUAL: Final = "manual"  # the type of the trigger of what a person started
 
 
 class AppTemplates:
@@ -124,7 +124,8 @@ class AppTemplates:
     ) -> TemplateInfo:
         """Change a template that is not archived: what is not given stays. ``TemplateCaps()`` takes its caps away.
 
-        Instances that were started keep the program that they were started with. Raises as ``create`` does.
+        A bound caller owns it from then on. Instances that were started keep the program that they were started with.
+        Raises as ``create`` does.
         """
         tenant = self._app.tenant_of(tenant)
         said = await read_draft(self._app, program, source, name, trigger, caps, input, route, check_uses, tenant, by)
@@ -184,11 +185,15 @@ class AppTemplates:
         by: str | None,
         reason: str,
     ) -> TemplateInfo:
-        """Give a template its next version, with the items that follow from it: its route, and its caps."""
+        """Give a template its next version, with the items that follow from it: its route, and its caps. A bound caller
+        who alters it, or lets it start instances, owns it then, and must be permitted to start instances, too."""
         app = self._app
 
         async def change(present: p.ItemRow | None) -> Change:
             template, status = judge(present)
+            if app.caller is not None and act not in _STOPS:
+                template = msgspec.structs.replace(template, owner=app.caller.user)
+                await require_later(app, f"template {key.id}", ["templates.start"] if status == "active" else [])
             route = b"" if template.route is None else msgspec.json.encode(template.route)
             caps, cap_key = template.caps, p.cap_key(key.tenant, template=key.id)
             route_key = p.ItemKey(key.tenant, ROUTE, key.id)
@@ -313,7 +318,7 @@ class AppTemplates:
             row = await self._row(template, tenant)
             try:
                 start = await self._starter.prepare(
-                    row, input, run, Trigger(MANUAL, template), workspace, actor, priority
+                    row, input, run, Trigger(t.MANUAL, template), workspace, actor, priority
                 )
             except TemplateConflict:
                 if id is not None and await self._starter.is_instance(p.Key(tenant, run), template):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from holdfast.client.people.permission import require_later
 from holdfast.errors import InvalidRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource
 from holdfast.programs.function.decorators import Workflow
@@ -82,6 +83,7 @@ async def _program(
     if source is not None:
         if program is not None:
             raise InvalidRequest("give a program or a source= to be published, not both")
+        await require_later(app, "a template with a definition of its own", ["definitions.publish"])
         info = await app.definitions.publish(source, tenant=tenant, by=by, check_uses=check_uses)
         return t.TemplateProgram(DEFINITION, info.name, info.version, info.digest)
     if program is None:

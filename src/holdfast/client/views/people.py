@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from holdfast.client.people.makers import TokenMakers
 from holdfast.client.views.times import moment
 from holdfast.people.tenants import TenantQuota, read_tenant, read_workspace
-from holdfast.people.tokens import read_token
+from holdfast.people.tokens import problem_of, read_token
 from holdfast.people.users import read_user
 from holdfast.store import protocol as p
 
@@ -68,7 +69,8 @@ class IdentityInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, without its secret, which nobody can show again."""
+    """A token, without its secret, which nobody can show again. ``minted_with`` is the token by which its maker acted:
+    it bounds this one. ``problem`` is why it cannot be used now; None if it can."""
 
     id: str
     tenant: str
@@ -78,8 +80,10 @@ class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str
     made_at: datetime
     made_by: str
+    minted_with: str | None
     expires_at: datetime | None
-    revoked: bool
+    problem: str | None
+    revoked: bool  # itself, or a token that it was minted with
     expired: bool
     last_used_at: datetime | None  # to the hour
 
@@ -135,19 +139,21 @@ def user_info(row: p.ItemRow) -> UserInfo:
     )
 
 
-def token_info(row: p.ItemRow, used_at: int | None, now: int) -> TokenInfo:
+def token_info(row: p.ItemRow, used_at: int | None, now: int, makers: TokenMakers) -> TokenInfo:
     token = read_token(row)
     return TokenInfo(
         id=row.id,
         tenant=row.tenant,
         user=token.user,
-        level=token.level,
+        level=min(token.level, makers.level),
         scope=token.scope,
         purpose=token.purpose,
         made_at=moment(token.made_at),
         made_by=token.made_by,
+        minted_with=token.minted_with or None,
         expires_at=None if token.expires_at is None else moment(token.expires_at),
-        revoked=token.revoked,
+        problem=problem_of(token, now) or makers.problem,
+        revoked=token.revoked or makers.is_revoked,
         expired=token.expires_at is not None and token.expires_at <= now,
         last_used_at=None if used_at is None else moment(used_at),
     )

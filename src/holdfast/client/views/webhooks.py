@@ -32,6 +32,13 @@ class WebhookInfo(msgspec.Struct, frozen=True, kw_only=True):
     made_at: datetime.datetime
 
 
+class ChangedWebhook(WebhookInfo, frozen=True, kw_only=True):
+    """A webhook after a change. ``secret`` is its new one, which is shown only now, if the change ended the one
+    before it; else None."""
+
+    secret: str | None = None
+
+
 class MadeWebhook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook and its new secret, which is shown only now; None where it is the server's by name."""
 
@@ -109,6 +116,10 @@ def webhook_info(row: ItemRow) -> WebhookInfo:
         user=webhook.user,
         made_at=moment(webhook.made_at),
     )
+
+
+def changed_webhook(row: ItemRow, secret: str | None) -> ChangedWebhook:
+    return ChangedWebhook(**msgspec.structs.asdict(webhook_info(row)), secret=secret)
 
 
 def webhook_path(tenant: str, id: str) -> str:

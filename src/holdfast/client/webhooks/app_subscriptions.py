@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.client.items import Change, all_items, change_item, found
 from holdfast.client.operators import UNNAMED
-from holdfast.client.people.permission import operation
+from holdfast.client.people.permission import operation, require_later
 from holdfast.client.views.webhooks import (
     DeliveryInfo,
     MadeSubscription,
@@ -72,6 +72,8 @@ class Subscriptions:
             name=check_text(name, "the name"),
             secret_name=secret_name,
         )
+
+        await self._require(id, made)
 
         async def make(present: p.ItemRow | None) -> Change:
             if present is not None:
@@ -156,7 +158,8 @@ class Subscriptions:
                 raise InvalidRequest(f"its secret is {subscription.secret_name} of the workers: change it there")
             text = chosen("standard", secret, "") or new_secret("standard")
             texts.append(text)
-            return _change(subscription, await rotated(app, tenant, "out", id, text, overlap_seconds))
+            taken = await self._taken(id, subscription)
+            return _change(taken, await rotated(app, tenant, "out", id, text, overlap_seconds))
 
         key = s.subscription_key(tenant, id)
         row = await change_item(app, key, "rotate_subscription", change, by=by, reason=reason)
@@ -222,12 +225,24 @@ class Subscriptions:
     ) -> SubscriptionInfo:
         tenant = self._app.tenant_of(tenant)
 
-        def change(present: p.ItemRow | None) -> Change:
+        async def change(present: p.ItemRow | None) -> Change:
             subscription = s.read(found(present, _missing(id, tenant)), s.WebhookSubscription)
-            return _change(replace(subscription, **changes))
+            after = replace(subscription, **changes)
+            return _change(after if after.tells_no_more_than(subscription) else await self._taken(id, after))
 
         key = s.subscription_key(tenant, id)
         return subscription_info(await change_item(self._app, key, act, change, by=by, reason=reason))
+
+    async def _taken(self, id: str, subscription: s.WebhookSubscription) -> s.WebhookSubscription:
+        """The subscription as the caller's, who altered it. Raises NotPermitted."""
+        await self._require(id, subscription)
+        caller = self._app.caller
+        return subscription if caller is None else replace(subscription, made_by=caller.user)
+
+    async def _require(self, id: str, subscription: s.WebhookSubscription) -> None:
+        """The caller may see what it reports. Raises NotPermitted."""
+        seen = {f"{type.partition('.')[0]}s.see" for type in s.EVENT_TYPES if subscription.hears(type)}
+        await require_later(self._app, f"subscription {id}", sorted(seen))
 
 
 def _change(subscription: s.WebhookSubscription, beside: tuple[p.PutItem, ...] = ()) -> Change:

@@ -1,4 +1,19 @@
-"""``app.webhooks``: addresses at which others tell us something, and what is done then."""
+"""``app.webhooks``: addresses at which others tell us something, and what is done then.
+
+A webhook acts in the name of its user, so what is done to it decides in whose name it acts afterwards:
+
+| a bound caller | its user is then | its secret |
+|---|---|---|
+| makes it | the caller | a new one |
+| changes what it does | the caller | a new one, the one before it ends |
+| changes its filter, or enables it | the caller | the same; a new one if that is another user than before |
+| rotates its secret | the caller | a new one; the one before it counts for the overlap only if the user stays |
+| changes its name, or disables it | as before | the same |
+
+A caller of level 6 may name another user in the place of their own. The caller must be permitted to do what the webhook
+will do, by their level and by the scope of their token. A client that is not bound to a user changes the
+user only if it names one.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +24,15 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.client.items import Change, all_items, change_item, found
-from holdfast.client.people.permission import operation
-from holdfast.client.views.webhooks import MadeWebhook, WebhookInfo, WebhookOutcome, webhook_info
+from holdfast.client.people.permission import operation, require_later
+from holdfast.client.views.webhooks import (
+    ChangedWebhook,
+    MadeWebhook,
+    WebhookInfo,
+    WebhookOutcome,
+    changed_webhook,
+    webhook_info,
+)
 from holdfast.client.webhooks.receiver import Receiver
 from holdfast.client.webhooks.secrets import OVERLAP_SECONDS, check_use, chosen, kept, rotated
 from holdfast.errors import InvalidRequest, NameTaken, NotPermitted, UserNotFound, WebhookNotFound
@@ -58,13 +80,13 @@ class Webhooks:
 
         ``header`` is where the scheme ``hmac`` has its signature, ``id_header`` where a scheme that signs the body
         alone has an id to believe. Only a caller of level 6 names another user than themself. Raises NameTaken,
-        UserNotFound, InvalidRequest and NotPermitted.
+        UserNotFound, InvalidRequest, and NotPermitted, also if the caller may not do what the webhook will do.
         """
         app, tenant = self._app, self._app.tenant_of(tenant)
         key = w.webhook_key(tenant, check_new_id(id, "the webhook's id"))
         made = w.Webhook(
             does=_act(does),
-            user=await self._user(user, tenant),
+            user=await self._principal(id, does, user, None, tenant),
             made_at=app.clock.now(),
             name=check_text(name, "the name"),
             scheme=_scheme(scheme),
@@ -110,21 +132,28 @@ class Webhooks:
         tenant: str | None = None,
         by: str | None = None,
         reason: str = "",
-    ) -> WebhookInfo:
-        """Change what is given; the rest stays. A ``disabled`` one refuses everything. Raises as ``create`` does, and
+    ) -> ChangedWebhook:
+        """Change what is given; the rest stays. A ``disabled`` one refuses everything. Who changes what it does, or
+        enables it, becomes its user, and it gets a new secret: see the table above. Raises as ``create`` does, and
         WebhookNotFound."""
-        tenant = self._app.tenant_of(tenant)
+        app, tenant = self._app, self._app.tenant_of(tenant)
         given: dict[str, Any] = {"filter": filter, "name": name, "disabled": disabled}
         given["does"] = None if does is None else _act(does)
-        given["user"] = None if user is None else await self._user(user, tenant)
+        changes = {field: value for field, value in given.items() if value is not None}
+        text: str | None = None
 
-        def change(present: p.ItemRow | None) -> Change:
+        async def change(present: p.ItemRow | None) -> Change:
+            nonlocal text
             webhook = w.read_webhook(found(present, _missing(id, tenant)))
-            changes = {field: value for field, value in given.items() if value is not None}
-            return _change(w.check_texts(replace(webhook, **changes)))
+            after = w.check_texts(replace(webhook, **changes))
+            if user is not None or after.does_more_than(webhook):
+                after = replace(after, user=await self._principal(id, after.does, user, webhook, tenant))
+            keeps_secret = after.does == webhook.does and person(after.user) == person(webhook.user)
+            text = None if keeps_secret or webhook.secret_name else new_secret(webhook.scheme)
+            return _change(after, () if text is None else await rotated(app, tenant, "in", id, text, 0))
 
-        row = await change_item(self._app, w.webhook_key(tenant, id), "change_webhook", change, by=by, reason=reason)
-        return webhook_info(row)
+        row = await change_item(app, w.webhook_key(tenant, id), "change_webhook", change, by=by, reason=reason)
+        return changed_webhook(row, text)
 
     @operation("webhooks.change")
     async def rotate(
@@ -132,13 +161,15 @@ class Webhooks:
         id: str,
         *,
         secret: str | None = None,
+        user: str | None = None,
         overlap_seconds: float = OVERLAP_SECONDS,
         tenant: str | None = None,
         by: str | None = None,
         reason: str = "",
     ) -> MadeWebhook:
-        """Give it a new secret, which is shown only now, or the given one. The one before it counts for the overlap.
-        Raises WebhookNotFound, and InvalidRequest where its secret is the server's by name."""
+        """Give it a new secret, which is shown only now, or the given one. Who rotates it becomes its user; level 6 may
+        name another ``user``. The secret before it counts for the overlap, but ends at once if the user changes.
+        Raises as ``create`` does, WebhookNotFound, and InvalidRequest where its secret is the server's by name."""
         app, tenant = self._app, self._app.tenant_of(tenant)
         texts: list[str] = []
 
@@ -150,7 +181,9 @@ class Webhooks:
                 )
             text = chosen(webhook.scheme, secret, "") or new_secret(webhook.scheme)
             texts.append(text)
-            return _change(webhook, await rotated(app, tenant, "in", id, text, overlap_seconds))
+            after = replace(webhook, user=await self._principal(id, webhook.does, user, webhook, tenant))
+            overlap = overlap_seconds if person(after.user) == person(webhook.user) else 0
+            return _change(after, await rotated(app, tenant, "in", id, text, overlap))
 
         row = await change_item(app, w.webhook_key(tenant, id), "rotate_webhook", change, by=by, reason=reason)
         return MadeWebhook(webhook=webhook_info(row), secret=texts[-1])
@@ -162,15 +195,22 @@ class Webhooks:
         what the act itself raises: then nothing was done, and it may be sent again."""
         return await Receiver(self._app).receive(tenant, id, headers, body)
 
-    async def _user(self, user: str | None, tenant: str) -> str:
-        """In whose name it acts. Raises InvalidRequest, NotPermitted or UserNotFound."""
+    async def _principal(
+        self, id: str, does: w.WebhookAct, user: str | None, before: w.Webhook | None, tenant: str
+    ) -> str:
+        """In whose name it acts from now on: the named user, else the caller. Raises InvalidRequest, NotPermitted or
+        UserNotFound."""
+        await require_later(self._app, f"webhook {id}", [w.operation_of(_act(does))])
         caller = self._app.caller
         if user is None and caller is None:
+            if before is not None:
+                return before.user
             raise InvalidRequest("say in whose name the webhook acts: a user of the tenant, of level 4 or more")
         name = check_text(caller.user if user is None and caller is not None else user, "the user")
         if caller is not None and person(name) != person(caller.user) and caller.level < RULE:
             raise NotPermitted(
-                f"you are {caller.user}: only level {RULE} lets a webhook act in another's name.",
+                f"you are {caller.user}: only level {RULE} lets a webhook act in another's name. Leave the user out: "
+                "then it acts in yours.",
                 operation="webhooks.change",
                 needed=RULE,
             )

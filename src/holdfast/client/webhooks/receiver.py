@@ -105,18 +105,16 @@ class _Reception:
         """Do what the webhook says, as its user, who is judged. None where something has changed: look again."""
         match self._webhook.does:
             case w.EmitEvent() as emit:
-                return await self._as_user("events.emit", lambda: self._emit(emit))
+                return await self._as_user(lambda: self._emit(emit))
             case w.StartTemplate() as start:
-                return await self._as_user("templates.start", lambda: self._once(lambda: self._start(start)))
+                return await self._as_user(lambda: self._once(lambda: self._start(start)))
             case w.SignalRun() as signal:
-                return await self._as_user("runs.signal", lambda: self._once(lambda: self._signal(signal)))
+                return await self._as_user(lambda: self._once(lambda: self._signal(signal)))
 
-    async def _as_user(
-        self, operation: str, work: Callable[[], Awaitable[WebhookOutcome | None]]
-    ) -> WebhookOutcome | None:
+    async def _as_user(self, work: Callable[[], Awaitable[WebhookOutcome | None]]) -> WebhookOutcome | None:
         while True:
             try:
-                async with operating(self._client, operation):
+                async with operating(self._client, w.operation_of(self._webhook.does)):
                     return await work()
             except CallerChanged:
                 continue  # nothing was committed: the user is judged anew

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from holdfast.client.views.webhooks import MadeWebhook, WebhookInfo
+from holdfast.client.views.webhooks import ChangedWebhook, MadeWebhook, WebhookInfo
 from holdfast.server.call import RouteCall
 from holdfast.server.fields import Name, Reason, Text
 from holdfast.server.route import Nothing, Route
@@ -55,6 +55,12 @@ class RotateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reason: Reason = ""
 
 
+class RotateWebhookBody(RotateBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new secret. `user` is in whose name the webhook acts from then on; by default yours."""
+
+    user: Name | None = None
+
+
 async def list_webhooks(call: RouteCall[Nothing, None]) -> list[WebhookInfo]:
     return [each async for each in call.client.webhooks.list(tenant=call.tenant)]
 
@@ -68,12 +74,12 @@ async def show(call: RouteCall[Nothing, None]) -> WebhookInfo:
     return await call.client.webhooks.show(call.path["webhook"], tenant=call.tenant)
 
 
-async def change(call: RouteCall[Nothing, WebhookBody]) -> WebhookInfo:
+async def change(call: RouteCall[Nothing, WebhookBody]) -> ChangedWebhook:
     said = _said(call.body)
     return await call.client.webhooks.change(call.path["webhook"], tenant=call.tenant, by=call.by, **said)
 
 
-async def rotate(call: RouteCall[Nothing, RotateBody]) -> MadeWebhook:
+async def rotate(call: RouteCall[Nothing, RotateWebhookBody]) -> MadeWebhook:
     said = _said(call.body)
     return await call.client.webhooks.rotate(call.path["webhook"], tenant=call.tenant, by=call.by, **said)
 
@@ -115,18 +121,21 @@ ROUTES: Final = (
         method="PATCH",
         path=WEBHOOK,
         operation="webhooks.change",
-        words="Change what is given; the rest stays. A disabled webhook refuses every delivery.",
+        words="Change what is given; the rest stays. A disabled webhook refuses every delivery. Who changes what a "
+        "webhook does, its filter, or enables it, becomes its user. If what it does or its user changes, the answer "
+        "has a new secret, which is never shown again, and the one before it has ended.",
         handler=change,
         body=WebhookBody,
-        answer=WebhookInfo,
+        answer=ChangedWebhook,
     ),
     Route(
         method="POST",
         path=f"{WEBHOOK}/rotate",
         operation="webhooks.change",
-        words="Give a webhook a new secret, which is in this answer, and never again.",
+        words="Give a webhook a new secret, which is in this answer, and never again. It acts in your name from then "
+        "on; the secret before it counts for the overlap only if its user stays.",
         handler=rotate,
-        body=RotateBody,
+        body=RotateWebhookBody,
         answer=MadeWebhook,
     ),
 )

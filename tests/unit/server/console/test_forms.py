@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
@@ -340,6 +341,20 @@ async def webhooks(desk: Desk) -> None:
         await desk.press(f"/webhooks/in/hub/{act}")
         assert (await app.webhooks.show("hub", tenant="acme")).status == status
     seen += re.findall(r'id="secret">([^<]+)', (await desk.press("/webhooks/in/hub/rotate", expect=200)).text)
+    assert "no longer as" not in (await desk.ann.get("/webhooks/in/hub", headers=HERE)).text
+    await app.users.create("dora", level=5, tenant="acme")
+    await app.acting_as("dora", tenant="acme").webhooks.change("hub", filter="=true", disabled=True)
+    assert (await app.webhooks.show("hub", tenant="acme")).user == "dora"
+    kept = await desk.press("/webhooks/in/hub/rotate", expect=200, user="dora")
+    taken = await desk.press("/webhooks/in/hub/enable", expect=200)  # the page shows the secret that ann's webhook has
+    assert (await app.webhooks.show("hub", tenant="acme")).user == "ann"
+    for shown in (kept, taken):
+        seen += re.findall(r'id="secret">([^<]+)', shown.text)
+    narrow = (await app.tokens.mint("dora", scope=["webhooks"], tenant="acme")).text
+    headers = {**HERE, "Authorization": f"Bearer {narrow}", "Cookie": ""}
+    refused = await desk.ann.post("/webhooks/in/hub/rotate", data={"reason": WHY}, headers=headers)
+    assert refused.status_code == 403
+    assert "use a token that has events.emit in its scope, too" in unescape(refused.text)
     made = await desk.press("/webhooks/out", expect=200, id="ops", url="http://10.9.8.7/", events="run.failed task.*")
     seen += re.findall(r'id="secret">([^<]+)', made.text)
     await desk.press("/webhooks/out/ops/ping")
@@ -359,7 +374,7 @@ async def webhooks(desk: Desk) -> None:
     await desk.press("/webhooks/out/ops/resend")
     made = await desk.press("/webhooks/out/ops/rotate", expect=200, now="on")
     seen += re.findall(r'id="secret">([^<]+)', made.text)
-    assert len(set(seen)) == 4
+    assert len(set(seen)) == 6
     for path in ("/webhooks", "/webhooks/in/hub", "/webhooks/out/ops"):
         text = (await desk.ann.get(path, headers=HERE)).text
         assert not any(secret in text for secret in seen), path

@@ -81,6 +81,11 @@ def _does(typed: FormData) -> WebhookAct:
     raise InvalidRequest("choose what it does: start a template, emit an event or signal a run.")
 
 
+def _user(typed: FormData) -> str | None:
+    """In whose name it is to act; None if the form names no user."""
+    return text_of(typed, "user") or None
+
+
 async def _myself(call: RouteCall[Any, None]) -> str | None:
     """The name of an operator; everybody else is known to the client."""
     return call.by if await call.client.whoami() is None else None
@@ -91,7 +96,7 @@ async def create_webhook(call: RouteCall[Any, None], typed: FormData) -> ShownIn
     made = await call.client.webhooks.create(
         text_of(typed, "id"),
         _does(typed),
-        user=text_of(typed, "user") or await _myself(call),
+        user=_user(typed) or await _myself(call),
         scheme=scheme,
         header=text_of(typed, "header"),
         filter=text_of(typed, "filter"),
@@ -105,14 +110,17 @@ async def disable_webhook(call: RouteCall[Any, None], typed: FormData) -> Done:
     return _back(call, "webhook", "It refuses every delivery until it is enabled.")
 
 
-async def enable_webhook(call: RouteCall[Any, None], typed: FormData) -> Done:
-    await call.client.webhooks.change(call.path["webhook"], disabled=False, **_why(call, typed))
+async def enable_webhook(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInstead:
+    id = call.path["webhook"]
+    changed = await call.client.webhooks.change(id, disabled=False, user=_user(typed), **_why(call, typed))
+    if changed.secret is not None:  # another user has enabled it: it acts in their name, and the secret before it ends
+        return _secret(f"webhook {id}", changed.secret, ("webhooks", "in", id))
     return _back(call, "webhook", "It takes deliveries again.")
 
 
 async def rotate_webhook(call: RouteCall[Any, None], typed: FormData) -> ShownInstead:
     id, overlap = call.path["webhook"], _overlap(typed)
-    made = await call.client.webhooks.rotate(id, **overlap, **_why(call, typed))
+    made = await call.client.webhooks.rotate(id, user=_user(typed), **overlap, **_why(call, typed))
     return _secret(f"webhook {id}", made.secret, ("webhooks", "in", id))
 
 
