@@ -212,8 +212,8 @@ MUTANTS: Final = (
     Mutant(
         "step-begun-before-its-intent",
         "src/holdfast/worker",
-        "        for promise in work.abandon:\n            self._dispatcher.call_off(held, promise)\n",
-        "        for promise in work.abandon:\n            self._dispatcher.call_off(held, promise)\n"
+        "        self._dispatcher.end(held, work.abandon, work.stop)\n",
+        "        self._dispatcher.end(held, work.abandon, work.stop)\n"
         "        for request in work.invoke:\n            self._dispatcher.begin(held, request)\n"
         "        work.invoke.clear()\n",
         (SIMULATOR,),
@@ -492,10 +492,17 @@ MUTANTS: Final = (
         (SAGAS,),
     ),
     Mutant(
-        "a-late-success-is-not-undone",
+        "a-call-under-way-is-not-awaited",
         "src/holdfast/programs/function/program.py",
-        "while self.compensations or (self._undoing is not None and not self._undoing.done()):",
-        "while (self._undoing is None and self.compensations) or (self._undoing and not self._undoing.done()):",
+        "return (*self.compensations.asked, *(sorted(self.children) if fails else ()))",
+        "return ()",
+        (SAGAS,),
+    ),
+    Mutant(
+        "what-was-given-up-stands",
+        "src/holdfast/programs/function/compensation.py",
+        "(self._surplus if promise in self.given_up else self._done).append(done)",
+        "self._done.append(done)",
         (SAGAS,),
     ),
     Mutant(
