@@ -536,8 +536,8 @@ MUTANTS: Final = (
     Mutant(
         "a-success-becomes-unknown",
         "src/holdfast/gate/run_calls.py",
-        "                if _is_unknown(before):\n                    self.closings[index] = closing\n",
-        "                self.closings[index] = closing\n",
+        "        if before is None or _is_unknown(before):\n",
+        "        if True:\n",
         (CALLS,),
     ),
     Mutant(

@@ -206,7 +206,7 @@ class Situations:
         carry: Callable[[RunCalls, Closing], None] = RunCalls.carry
 
         def watched(calls: RunCalls, closing: Closing) -> None:
-            for before in calls.closings:
+            for before in calls.closings.values():
                 if isinstance(closing, p.CloseReceipt) and isinstance(before, p.CloseReceipt):
                     self._carried(before.receipt, closing.receipt)
             carry(calls, closing)

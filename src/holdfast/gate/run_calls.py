@@ -21,7 +21,7 @@ class RunCalls:
         self.writes = writes
         self.calls: dict[PromiseId, Call] = {}
         self.forms = FormCalls()
-        self.closings: list[Closing] = []  # for the next commit
+        self.closings: dict[object, Closing] = {}  # for the next commit, in order: by attempt, or by the note itself
         self._asked: set[PromiseId] = set()  # calls that people were asked about
         self._counts: dict[CallState, int] = {}  # calls by state: a run may have thousands, and every turn asks
 
@@ -138,28 +138,30 @@ class RunCalls:
 
         A known outcome stays. An unknown outcome is replaced by the next one.
         """
-        for index, before in enumerate(self.closings):
-            if isinstance(closing, CloseReceipt) and _attempt_of(before) == _attempt_of(closing):
-                if _is_unknown(before):
-                    self.closings[index] = closing
-                return
-        self.closings.append(closing)
+        attempt = _attempt_of(closing)
+        before = self.closings.get(attempt)
+        if before is None or _is_unknown(before):
+            self.closings[attempt] = closing
 
     def before_turn(self) -> tuple[tuple[Closing, ...], int]:
         """The state that ``undo_turn`` restores."""
-        return tuple(self.closings), self.writes
+        return tuple(self.closings.values()), self.writes
 
     def undo_turn(self, before: tuple[tuple[Closing, ...], int]) -> None:
         """Restore the state before a turn that is not committed."""
-        self.closings[:], self.writes = before
+        closings, self.writes = before
+        self.closings = {_attempt_of(closing): closing for closing in closings}
 
     def put_back(self, closings: Sequence[Closing]) -> None:
         """Put back the changes of a refused commit, before those that were added since."""
-        self.closings[:0] = closings
+        since = self.closings.values()
+        self.closings = {}
+        for closing in (*closings, *since):
+            self.carry(closing)
 
     def take_closings(self) -> tuple[Closing, ...]:
         """Take all changes out, for the next commit."""
-        closings, self.closings = tuple(self.closings), []
+        closings, self.closings = tuple(self.closings.values()), {}
         return closings
 
 
@@ -167,8 +169,9 @@ def _place_of(task: TaskRow) -> PromiseId:
     return PromiseId(task.root).child(task.position)
 
 
-def _attempt_of(closing: Closing) -> tuple[str, str] | None:
-    return (closing.receipt.key, closing.receipt.token) if isinstance(closing, CloseReceipt) else None
+def _attempt_of(closing: Closing) -> object:
+    """The attempt whose receipt it closes. A note closes none: each is kept, under a key of its own."""
+    return (closing.receipt.key, closing.receipt.token) if isinstance(closing, CloseReceipt) else id(closing)
 
 
 def _is_unknown(closing: Closing) -> bool:
