@@ -452,7 +452,7 @@ MUTANTS: Final = (
     Mutant(
         "an-answer-counts-that-the-audit-does-not-record",
         "src/holdfast/worker/gate/answers.py",
-        "if (problem := task_problem(task, recorded.get(task.id, ()))) is not None:",
+        "if (problem := task_problem(task, entries)) is not None:",
         "if (problem := None) is not None:",
         (Judge("forged answers", ("tests/unit/worker/test_forged_answers.py",)),),
     ),

@@ -196,16 +196,17 @@ async def entries_in(store: Store, spans: Sequence[Span]) -> AsyncIterator[Audit
         last = page[-1]
 
 
-async def asked_of(store: Store, keys: Sequence[Key]) -> dict[str, list[Asked]]:
-    """The entries of the tasks of a tenant's runs, by task, in order. Unreadable entries are skipped."""
-    records_by_task: dict[str, list[Asked]] = {}
-    async for entry in entries_in(store, [Span(key, kind=ASKED) for key in keys]):
-        try:
-            record = decode(entry.body)
-        except UNREADABLE:
-            continue
-        if isinstance(record, Asked):
-            records_by_task.setdefault(record.task, []).append(record)
+async def asked_of(store: Store, tenant: str, tasks: Sequence[str]) -> dict[str, list[Asked]]:
+    """The entries of each of these tasks of a tenant, in order. Unreadable entries are skipped."""
+    records_by_task: dict[str, list[Asked]] = {task: [] for task in tasks}
+    for at in range(0, len(tasks), PAGE):
+        for entry in await store.entries_of_tasks(tenant, tasks[at : at + PAGE]):
+            try:
+                record = decode(entry.body)
+            except UNREADABLE:
+                continue
+            if isinstance(record, Asked) and record.task in records_by_task:
+                records_by_task[record.task].append(record)
     return records_by_task
 
 

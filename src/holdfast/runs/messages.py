@@ -64,6 +64,25 @@ def answered(task: TaskRow, at: int) -> Message:
     return Message(ANSWERED, _write(body), at, f"task:{task.id}:{task.version}")
 
 
+class _Named(msgspec.Struct, frozen=True, gc=False):
+    id: str
+    kind: str
+
+
+def task_at_gate(message: Message) -> str | None:
+    """The task of a call at the gate that the message is about; None of a form, and of any other message.
+
+    A message that cannot be read is about none: ``read`` says so.
+    """
+    if message.kind != ANSWERED:
+        return None
+    try:
+        task = msgspec.json.decode(cbor2.loads(message.body)[2], type=_Named)
+    except (cbor2.CBORError, msgspec.MsgspecError, ValueError, TypeError, IndexError):
+        return None
+    return None if task.kind == "form" else task.id
+
+
 def receipt_closed(receipt: ReceiptRow, at: int) -> Message:
     """A receipt of the run was closed after its worker had lost the run."""
     return Message("stirred", _write([receipt.root, receipt.position]), at)

@@ -26,6 +26,13 @@ class AuditPort(Protocol):
         """
         ...
 
+    async def entries_of_tasks(self, tenant: str, tasks: Sequence[str]) -> list[AuditEntry]:
+        """The entries about these tasks of a tenant, sealed or not, by sequence. One that is not readable is left out.
+
+        It reads these alone, however many entries their runs have.
+        """
+        ...
+
     async def unsealed(self, limit: int) -> list[AuditEntry]:
         """Entries of all tenants that are not sealed yet, by sequence."""
         ...

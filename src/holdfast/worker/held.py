@@ -252,6 +252,8 @@ class Held:
         calls = self.gate_of_run()
         if change.task is not None:
             calls.learn([], [change.task])
+            if change.task.kind == "form":  # it is no call that is judged: see ``asker``
+                return
         if self.live.request_of(change.promise_id) is not None:
             call = calls.call(change.promise_id)
             call.stale = call.stale or change.task is None

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
-from holdfast.worker.gate.answers import Recorded, has_answers, recorded_answers
+from holdfast.worker.gate.answers import Recorded, answered_tasks, recorded_answers
 from holdfast.worker.held import Held
 
 
@@ -36,7 +36,8 @@ class Inboxes:
     async def _fetch(self, held: Held) -> None:
         held.reading_inbox = False  # what comes from now on may be too late for this reading
         inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
-        recorded = await recorded_answers(self._store, held.key) if has_answers(inbox) else None
+        answered = answered_tasks(inbox)
+        recorded = await recorded_answers(self._store, held.key.tenant, answered) if answered else None
         if held.dropped or held.pause is not None or not self._take_in(held, inbox, recorded):
             return
         if held.arrivals or held.through > held.consumed:
@@ -46,7 +47,7 @@ class Inboxes:
         """Messages of a run were read by somebody else."""
         if held.dropped or held.execution is None:
             return
-        if has_answers(inbox):  # they are taken in together with what the audit records of them
+        if answered_tasks(inbox):  # they are taken in together with what the audit records of them
             self.fetch(held)
         elif self._take_in(held, inbox):
             self._schedule(held)

@@ -957,11 +957,13 @@ def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> Non
             explaining = Explaining(connection)
             one = (["t"], ["r"])
             await explaining.fetch(SQL["entries_in"], *one, [None], [None], [None], 2000, 0)
+            await explaining.fetch(SQL["entries_of_tasks"], "t", ["f-1"])
             await explaining.fetch(SQL["blocks_before"], ["t"], [1])
             await explaining.fetch(SQL["kept_evidence"], *one, p.EVIDENCE)
             await connection.close()
-            entries, blocks, kept = explaining.plans
+            entries, of_tasks, blocks, kept = explaining.plans
             assert "audit_of_run" in entries
+            assert "audit_of_task" in of_tasks
             assert "blocks_first" in blocks
             assert "blocks_pkey" in blocks
             assert "artefacts_pkey" in kept

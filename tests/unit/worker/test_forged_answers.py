@@ -139,29 +139,29 @@ def test_an_approval_by_somebody_who_was_not_asked_is_none(virtual: Ground) -> N
 
 def test_an_approval_costs_one_reading_of_the_audit(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the answered call alone; a run that asks nobody reads nothing of the audit."""
-    reads: list[p.Key] = []
-    read = MemoryStore.entries_in
+    reads: list[str] = []
+    read = MemoryStore.entries_of_tasks
 
-    async def counting(
-        store: MemoryStore, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
-    ) -> list[p.AuditEntry]:
-        reads.extend(span.key for span in spans)
-        return await read(store, spans, limit, after)
+    async def counting(store: MemoryStore, tenant: str, tasks: Sequence[str]) -> list[p.AuditEntry]:
+        reads.extend(tasks)
+        return await read(store, tenant, tasks)
 
-    monkeypatch.setattr(MemoryStore, "entries_in", counting)
+    monkeypatch.setattr(MemoryStore, "entries_of_tasks", counting)
+    answered: list[str] = []
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=asking()) as app:
             run = await app.start(paying, "a-1", 2, id="asking")
             for _ in range(2):
-                await app.tasks.approve((await asked(app, run.id)).id, by="bob")
+                answered.append((await asked(app, run.id)).id)
+                await app.tasks.approve(answered[-1], by="bob")
                 await asyncio.sleep(1)
             await run.result(30)
         async with ground.engine(*ALL) as app:
             await (await app.start(paying, "a-1", 2, id="free")).result(30)
 
     virtual.play(main)
-    assert [key.run for key in reads] == ["asking", "asking"]
+    assert reads == answered
 
 
 @pytest.mark.parametrize("way", ["row", "message", "both"])

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-from holdfast import WorkerOptions, action, workflow
-from tests.operations import counted_lines
-from tests.unit.worker.ground import Ground, policy_of
+import pytest
+
+from holdfast import Holdfast, WorkerOptions, action, ask, continue_as_new, workflow
+from holdfast.store.sqlite.sql import GATE
+from holdfast.store.sqlite.store import SqliteStore
+from tests.operations import Count, counted_lines
+from tests.unit.worker.asking_people import Review
+from tests.unit.worker.ground import Ground, policy_of, until
 
 SMALL = 40
 LARGE = 160
@@ -22,6 +31,76 @@ async def act(number: int) -> int:
 @workflow(name="growth.wide")
 async def wide(count: int) -> int:
     return sum(await asyncio.gather(*[act(number) for number in range(count)]))
+
+
+@workflow(name="growth.forms")
+async def forms(count: int) -> int:
+    return len(await asyncio.gather(*[ask(f"form {number}", Review, groups=["g"]) for number in range(count)]))
+
+
+@workflow(name="growth.form_after_form")
+async def form_after_form(count: int) -> int:
+    await ask(f"form {count}", Review, groups=["g"])
+    if count > 1:
+        continue_as_new(count - 1)
+    return 0
+
+
+@contextmanager
+def entries_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Count]:
+    """Count the entries of the audit that are read, without those that the sealer reads."""
+    count = Count()
+    read: Callable[..., list[tuple[Any, ...]]] = SqliteStore._read
+
+    def counting(store: SqliteStore, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        rows = read(store, sql, values)
+        if "FROM audit" in sql and sql != GATE["unsealed"]:
+            count.total += len(rows)
+        return rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteStore, "_read", counting)
+        yield count
+
+
+async def open_tasks(app: Holdfast, run: str, count: int) -> list[str]:
+    """Wait for the open tasks of a run; there are so many."""
+    while len(found := [task.id async for task in app.tasks.list(run=run)]) < count:
+        await app.changed(0.05)
+    return found
+
+
+async def complete(app: Holdfast, run: str, tasks: Sequence[str]) -> None:
+    """Answer forms, each once the run has the answer before."""
+    assert app.worker is not None
+    held = app.worker.advancer.held
+    for task in tasks:
+        await app.tasks.complete(task, {"decision": "yes"}, by="ann", groups=["g"])
+        await until(app, lambda: app.run(run).key not in held)
+
+
+@pytest.mark.parametrize("way", ["together", "by generation"])
+def test_an_answer_to_a_form_reads_the_entries_of_its_task_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """However many forms the run has asked, at once or in its earlier generations."""
+
+    async def answer(count: int) -> int:
+        async with Holdfast(f"sqlite:///{tmp_path / str(count)}.db", options=OPTIONS) as app:
+            with entries_read(monkeypatch) as read:
+                if way == "together":
+                    run = await app.start(forms, count, id="asking")
+                    await complete(app, run.id, await open_tasks(app, run.id, count))
+                else:
+                    run = await app.start(form_after_form, count, id="asking")
+                    for _ in range(count):
+                        await complete(app, run.id, await open_tasks(app, run.id, 1))
+                await run.result(30)
+            return read.total
+
+    small, large = asyncio.run(answer(SMALL)), asyncio.run(answer(LARGE))
+    assert small >= 2 * SMALL, "each answer is held against its entries"
+    assert large <= 1.2 * TIMES * small
 
 
 def test_acts_that_end_together_are_closed_each_at_the_same_cost(virtual: Ground) -> None:

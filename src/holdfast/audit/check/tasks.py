@@ -24,9 +24,9 @@ async def check_tasks(store: p.Store, tenant: str) -> Accounted:
         await _are_there(store, tenant)
         query = p.TaskQuery(tenant)
         async for page in pages(lambda size, last: store.tasks(query, size, last), "task", "asking"):
-            entries = await asked_of(store, list({p.Key(tenant, task.run) for task in page}))
+            entries = await asked_of(store, tenant, [task.id for task in page])
             for task in page:
-                if task_problem(task, entries.get(task.id, ())) is not None:
+                if task_problem(task, entries[task.id]) is not None:
                     await _look_again(store, task)
             count += len(page)
     except Broken as broken:
@@ -52,12 +52,12 @@ async def _are_there(store: p.Store, tenant: str) -> None:
 
 async def _look_again(store: p.Store, task: p.TaskRow) -> None:
     for _ in range(TRIES):
-        entries = await asked_of(store, [p.Key(task.tenant, task.run)])
+        entries = await asked_of(store, task.tenant, [task.id])
         present = await _task(store, task.tenant, task.id)
         if present is None:
             raise Broken(missing(task.id))
         if present.version == task.version:
-            if (problem := task_problem(present, entries.get(task.id, ()))) is not None:
+            if (problem := task_problem(present, entries[task.id])) is not None:
                 raise Broken(problem)
             return
         task = present

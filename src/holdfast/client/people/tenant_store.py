@@ -165,6 +165,9 @@ class TenantStore:
         own = [span for span in spans if span.key.tenant == self._tenant]
         return await self._store.entries_in(own, limit, after) if own else []
 
+    async def entries_of_tasks(self, tenant: str, tasks: Sequence[str]) -> list[p.AuditEntry]:
+        return [] if self._is_foreign(tenant) else await self._store.entries_of_tasks(tenant, tasks)
+
     async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
         return [] if self._is_foreign(tenant) else await self._store.blocks(tenant, first, limit)
 

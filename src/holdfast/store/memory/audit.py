@@ -52,6 +52,12 @@ class MemoryAudit(ABC):
         found = (entry for entry in rest if _within(entry, wanted.get((entry.tenant, entry.run or ""))))
         return [entry for _, entry in zip(range(limit), found, strict=False)]
 
+    async def entries_of_tasks(self, tenant: str, tasks: Sequence[str]) -> list[p.AuditEntry]:
+        names = [f'"task":"{id}"'.encode() for id in tasks]
+        with self._transaction() as tables:
+            asked = (entry for entry in tables.audit if entry.kind == "approval" and entry.tenant == tenant)
+            return [entry for entry in asked if any(name in entry.body for name in names)]
+
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         with self._transaction() as tables:
             return [entry for entry in tables.audit if entry.position is None][:limit]

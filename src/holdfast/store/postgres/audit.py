@@ -36,6 +36,9 @@ class PostgresAudit(Sessions):
         last = 0 if after is None else after.sequence
         return [p.AuditEntry(*row) for row in await self._read("entries_in", *wanted, limit, last)]
 
+    async def entries_of_tasks(self, tenant: str, tasks: Sequence[str]) -> list[p.AuditEntry]:
+        return [p.AuditEntry(*row) for row in await self._read("entries_of_tasks", tenant, list(tasks))]
+
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         return [p.AuditEntry(*row) for row in await self._look("unsealed", limit)]
 

@@ -242,6 +242,12 @@ CROSS JOIN LATERAL (
 ) AS found
 ORDER BY sequence LIMIT $6;
 
+-- name: entries_of_tasks
+SELECT sequence, tenant, run, kind, at, body, position FROM audit
+WHERE kind = 'approval' AND tenant = $1
+  AND substring(encode(body, 'escape') FROM '"task":"([^"]*)"') = ANY ($2::text[])
+ORDER BY sequence;
+
 -- name: heads
 SELECT last.* FROM unnest($1::text[]) AS given (tenant) CROSS JOIN LATERAL (
     SELECT tenant, number, first, count, previous, head, ''::bytea AS digests, sealed_at, signer, signature, form

@@ -61,6 +61,12 @@ WHERE audit.tenant = spans.tenant AND audit.run = spans.run AND audit.position I
   AND (spans.kind IS NULL OR audit.kind = spans.kind)
 ORDER BY 1 LIMIT ?3
 """  # noqa: S608  # the values are bound
+ENTRIES_OF_TASKS: Final = f"""
+{_ENTRY_COLUMNS} FROM audit INDEXED BY audit_of_task
+WHERE kind = 'approval' AND tenant = ?1
+  AND CASE WHEN json_valid(CAST(body AS TEXT)) THEN json_extract(CAST(body AS TEXT), '$.task') END
+      IN (SELECT value FROM json_each(?2))
+"""  # noqa: S608  # the values are bound
 LAST: Final = 2**63 - 1
 
 
@@ -108,6 +114,10 @@ class SqliteAudit(ABC):
             p.AuditEntry(*row)
             for row in self._read(ENTRIES_IN, (wanted, 0 if after is None else after.sequence, limit))
         ]
+
+    async def entries_of_tasks(self, tenant: str, tasks: Sequence[str]) -> list[p.AuditEntry]:
+        found = [p.AuditEntry(*row) for row in self._read(ENTRIES_OF_TASKS, (tenant, _json(list(tasks))))]
+        return sorted(found, key=lambda entry: entry.sequence)
 
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         return [p.AuditEntry(*row) for row in self._read(GATE["unsealed"], (limit,))]

@@ -13,28 +13,33 @@ from holdfast.audit.check.task_accounts import task_problem
 from holdfast.audit.collector import asked_of
 from holdfast.audit.records import Asked
 from holdfast.gate.call import Call
-from holdfast.runs.messages import ANSWERED
+from holdfast.runs import messages
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 
 Recorded = Mapping[str, Sequence[Asked]]
-"""What the audit records of a run's tasks, by task."""
+"""The entries that were read of tasks, by task: a task that is not in it was not looked up."""
 
 
-def has_answers(inbox: Iterable[p.Received]) -> bool:
-    """Whether a person has answered something that the run asked."""
-    return any(message.kind == ANSWERED for _, message in inbox)
+def answered_tasks(inbox: Iterable[p.Received]) -> list[str]:
+    """The tasks of calls at the gate that people have answered; forms are not among them: see ``asker``."""
+    return [task for _, message in inbox if (task := messages.task_at_gate(message)) is not None]
 
 
-async def recorded_answers(store: p.Store, key: p.Key) -> Recorded:
-    """Ask the audit what it records of this run's tasks."""
-    return await patiently(partial(asked_of, store, [key]))
+async def recorded_answers(store: p.Store, tenant: str, tasks: Sequence[str]) -> Recorded:
+    """Ask the audit what it records of these tasks."""
+    return await patiently(partial(asked_of, store, tenant, tasks))
 
 
 def confirm(call: Call, recorded: Recorded) -> None:
-    """Note of each answer to the call that the audit records it, or what is wrong with it."""
+    """Note of each answer to the call that the audit records it, or what is wrong with it.
+
+    An answer whose entries were not read stays unwitnessed: the governor reads them before the call is judged.
+    """
     for task in call.unwitnessed:
-        if (problem := task_problem(task, recorded.get(task.id, ()))) is not None:
+        if (entries := recorded.get(task.id)) is None:
+            continue
+        if (problem := task_problem(task, entries)) is not None:
             call.problem = problem
         else:
             call.witnessed += ((task.id, task.version),)

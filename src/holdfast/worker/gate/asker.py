@@ -135,13 +135,13 @@ class Asker:
         id = call.task.id
         task = await patiently(partial(self._store.task, held.key.tenant, id))
         closed = task is not None and task.status != "requested"
-        entries = await patiently(partial(asked_of, self._store, [held.key])) if closed else {}
+        entries = await patiently(partial(asked_of, self._store, held.key.tenant, [id])) if closed else {}
         if held.dropped or _forms(held).calls.get(call.promise) is not call:
             return
         if task is None:
             call.problem = f"task {id}: it is gone."
         elif closed:
-            call.problem = task_problem(task, entries.get(id, ())) or ""
+            call.problem = task_problem(task, entries[id]) or ""
         if call.problem:
             call.move("refute")
             self._settler.give_turn(held)

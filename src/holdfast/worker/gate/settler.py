@@ -102,7 +102,7 @@ class Settler:
         self.judge_after(held, call, self._witness(held, call))
 
     async def _witness(self, held: Held, call: Call) -> None:
-        recorded = await recorded_answers(self._store, held.key)
+        recorded = await recorded_answers(self._store, held.key.tenant, [task.id for task in call.unwitnessed])
         if not _is_moot(held, call):
             confirm(call, recorded)
 

@@ -14,7 +14,7 @@ from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.advancer import Advancer
-from holdfast.worker.gate.answers import Recorded, has_answers, recorded_answers
+from holdfast.worker.gate.answers import Recorded, answered_tasks, recorded_answers
 from holdfast.worker.presence.lease import LocalLease
 
 T = TypeVar("T")
@@ -137,13 +137,14 @@ class Claimer(Role):
         lost: set[p.Key],
     ) -> None:
         """Give the advancer what was read of a run; with answers of people, what the audit records of them, too."""
-        answered = [run] if has_answers(inbox) else []
-        recorded = await self._read("audit entries", answered, self._recorded, lost)
+        tasks = answered_tasks(inbox)
+        reading = partial(self._recorded, tasks)
+        recorded = await self._read("audit entries", [run] if tasks else [], reading, lost)
         if run.key not in lost:
             self._advancer.loaded(run, journal, inbox, governed.get(run.key), recorded.get(run.key))
 
-    async def _recorded(self, runs: Sequence[p.Run]) -> dict[p.Key, Recorded]:
-        return {run.key: await recorded_answers(self._store, run.key) for run in runs}
+    async def _recorded(self, tasks: Sequence[str], runs: Sequence[p.Run]) -> dict[p.Key, Recorded]:
+        return {run.key: await recorded_answers(self._store, run.key.tenant, tasks) for run in runs}
 
     @staticmethod
     def _keyed(

@@ -313,6 +313,34 @@ class AuditTopic(Topic):
         assert _bodies(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="decided")], 10)) == "ag"
 
     @on_fresh_store
+    async def test_the_entries_of_tasks_are_read_by_task(self, store: p.Store) -> None:
+        """Sealed or not, by sequence, whatever their run; none of another task, kind or tenant, and none that is
+        damaged."""
+
+        def about(task: str, number: int) -> str:
+            return f'{{"kind":"approval","at":{number},"task":"{task}","reason":"\\"task\\":\\"f-2\\""}}'
+
+        notes = [
+            note(about("f-1", 1), kind="approval"),
+            note(about("f-2", 2), kind="approval", run="two"),
+            note(about("f-1", 3), kind="approval", run="two"),
+            note(about("f-1", 4), kind="decision"),
+            note(about("f-1", 5), kind="approval", tenant="bolt"),
+            note(about("f-3", 6), kind="approval"),
+            note('{"task"', kind="approval"),
+        ]
+        await store.commit(notes)
+        one = [notes[0].body, notes[2].body]
+        assert [entry.body for entry in await store.entries_of_tasks(TENANT, ["f-1"])] == one
+        unsealed = await store.unsealed(10)
+        assert await seal(store, block(1, 1, 2), [unsealed[2].sequence, unsealed[1].sequence])
+        found = await store.entries_of_tasks(TENANT, ["f-2", "f-1"])
+        assert [entry.body for entry in found] == [notes[at].body for at in (0, 1, 2)]
+        assert [entry.position for entry in found] == [None, 2, 1]
+        assert await store.entries_of_tasks("bolt", ["f-2"]) == []
+        assert await store.entries_of_tasks(TENANT, []) == []
+
+    @on_fresh_store
     async def test_only_the_last_key_seals(self, store: p.Store) -> None:
         """A sealer that does not know the new key yet is refused, and reads the keys again."""
         a, b = await noted(store, "a", "b")
