@@ -15,6 +15,7 @@ from holdfast.client.runs.pauses import is_parked
 from holdfast.errors import InvalidRequest, RunNotFound
 from holdfast.journal import events as e
 from holdfast.runs.clock import Clock
+from holdfast.runs.payload_room import lent
 from holdfast.runs.role import Role
 from holdfast.store.protocol import ENDED, Key, Run, Store
 
@@ -110,7 +111,8 @@ class Waiters(Role):
         elif len(self._waiting) == 1:
             self.wake_within(LOOK_SECONDS)  # so that its row is read every few seconds
         try:
-            return await future
+            with lent():
+                return await future
         finally:
             self._impatient.discard(future)
             self._restful.discard(future)

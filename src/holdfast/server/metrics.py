@@ -103,6 +103,12 @@ class Metrics:
         self._due = Gauge(
             "holdfast_oldest_due_seconds", "How long the oldest ready run waits for a worker.", registry=registry
         )
+        self._payloads = Gauge(
+            "holdfast_payload_bytes",
+            "Large arguments and results of steps under way here.",
+            ["kind"],
+            registry=registry,
+        )
         self._streams = Gauge("holdfast_streams_open", "Open streams of events.", registry=registry)
 
     # -- counted as it happens
@@ -140,6 +146,9 @@ class Metrics:
         if self._app.is_open and now - self._read_at >= FRESH_SECONDS:
             self._read_at = now
             await self._read()
+        if self._app.worker is not None and self._app.worker.running:
+            for kind, size in self._app.worker.performer.room.bytes.items():
+                self._payloads.labels(kind).set(size)
         if self._watcher is not None:
             self._streams.set(self._watcher.open_streams)
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)

@@ -259,7 +259,7 @@ class Advancer:
 
     def _answered(self, held: Held, work: Plan, was_paused: bool, answer: p.Answer | Exception) -> None:
         """The turn is durable, or refused. Called from inside a task: no program runs here."""
-        held.committing = False
+        held.end_turn()
         try:
             self._take_answer(held, work, was_paused, answer)
         except Exception as error:

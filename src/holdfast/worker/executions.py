@@ -122,9 +122,12 @@ class Executions:
             arrivals = [_judged(program, each) for each in arrivals]
         self._watchdog.begin(held.key)
         try:
-            return held.live.advance(arrivals, self.clock.now(), resume=resume, cancel_first=held.cancel_first)
+            turn = held.live.advance(arrivals, self.clock.now(), resume=resume, cancel_first=held.cancel_first)
         finally:
             self._watchdog.end()
+        if not turn.events:  # nothing of what arrived is recorded, so no commit would end its stay
+            held.free_room()
+        return turn
 
     def plan(self, held: Held, turn: Turn, gate: Gate | None) -> Plan:
         """What to commit of a turn, and what to do then. Without a ``gate`` nothing is judged, and no effect begins."""

@@ -15,6 +15,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.runs.lanes import CellOrigin
+from holdfast.runs.payload_room import PayloadPlace
 from holdfast.store.protocol import MACHINE, Advance, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.lanes.caution import Caution
@@ -72,9 +73,11 @@ class Held:
         "priority",
         "reading_inbox",
         "reference",
+        "results",
         "row",
         "scheduled",
         "steps",
+        "taken_results",
         "through",
         "version",
         "warm",
@@ -112,6 +115,8 @@ class Held:
         self.inherited: set[PromiseId] | None = None  # the steps that its holder before may have begun
         self.inline: Mapping[PromiseId, Performable] = _NO_STEPS  # the steps that its body brought along, by call
         self.arrivals: list[Arrival] = []
+        self.results: list[PayloadPlace] = []  # the room of the large results among them
+        self.taken_results: list[PayloadPlace] = []  # of those that the present turn has taken, until it is durable
         self.steps: dict[PromiseId, Performance] = {}
         self.cancel_first = run.crashes > 0  # what it would get before a cancellation has failed, or may kill again
         self.committing = False
@@ -236,11 +241,33 @@ class Held:
     def take_arrivals(self) -> tuple[list[Arrival], bool]:
         """What has arrived and is for the next turn, and whether the program gets it in that turn."""
         resume = not self.only_records
+        if self.results:
+            self.taken_results += self.results
+            self.results = []
         if self.caution is None:
             taken, self.arrivals = self.arrivals, []
         else:
             taken, self.arrivals = self.caution.take(self)
         return taken, resume
+
+    def note_result(self, performance: Performance) -> None:
+        """A large result has come, which takes room until the turn that takes it in is durable.
+
+        A lane may have to wait for people before its next turn, so its results take none.
+        """
+        if not self.is_lane and not self.dropped and (result := performance.take_result()) is not None:
+            self.results.append(result)
+
+    def end_turn(self) -> None:
+        """The turn's commit is answered: what the turn took in needs no room any more."""
+        self.committing = False
+        self.free_room()
+
+    def free_room(self) -> None:
+        """Large results that a turn has taken need no room any more."""
+        for result in self.taken_results:
+            result.release()
+        self.taken_results.clear()
 
     @property
     def has_more(self) -> bool:
@@ -289,6 +316,8 @@ class Held:
         """Stop its steps and forget its execution; nothing more comes of this object."""
         self.dropped = True
         self.silence()
+        self.taken_results += self.results
+        self.free_room()
         for performance in self.steps.values():
             performance.cancel()
         self.steps.clear()

@@ -15,6 +15,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     capacity: int = 1000  # runs leased at once
     step_limit: int = 1000  # steps under way at once
+    payload_limit_bytes: int = 256 * 1024 * 1024  # large arguments and results of steps under way
     threads: int = 32  # for plain functions
     warm_limit: int = 64  # waiting runs kept in memory
     lease_seconds: float = 15.0  # how long a silent worker keeps its leases
@@ -56,6 +57,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 _LEAST: Final = {
     "capacity": 1,
     "step_limit": 1,
+    "payload_limit_bytes": 1,
     "threads": 1,
     "warm_limit": 0,
     "lease_seconds": 0.001,
@@ -71,6 +73,7 @@ _WHOLE: Final = frozenset(
     {
         "capacity",
         "step_limit",
+        "payload_limit_bytes",
         "threads",
         "warm_limit",
         "crash_limit",

@@ -35,7 +35,7 @@ async def look(
 
     threads = ThreadPoolExecutor(1, "holdfast-look")
     retry = msgspec.structs.replace(ONCE, attempt_timeout=seconds)
-    performer = Performer(store, clock, threads, 1)
+    performer = Performer(store, clock, threads, 1, 1)
     attempt = performer.perform(
         probe, key, call.promise_id, 1, call.input, report, lambda *_: None, act=act, mark=call.mark, retry=retry
     )

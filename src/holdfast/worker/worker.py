@@ -127,8 +127,9 @@ class Worker:
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.lifecycle = Lifecycle()
+        limits = options.step_limit, options.payload_limit_bytes
         self.performer = Performer(
-            self._store, self._clock, self._threads, options.step_limit, self._observer, self._spans, self._secrets
+            self._store, self._clock, self._threads, *limits, self._observer, self._spans, self._secrets
         )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)

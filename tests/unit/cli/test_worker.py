@@ -143,14 +143,15 @@ def test_the_keys_of_executors_come_from_options_and_the_environment(
     assert "the private key of executor 'bank' cannot be read" in gone.stderr
 
 
-def test_the_cache_of_cells_is_an_option() -> None:
-    args = [BANK, "--cached-cells", "7", "--cached-cell-bytes", "8000"]
+def test_the_cache_of_cells_and_the_room_for_payloads_are_options() -> None:
+    args = [BANK, "--cached-cells", "7", "--cached-cell-bytes", "8000", "--payload-limit-bytes", "90000"]
     given = working.worker.make_context("worker", args).params
     changed = working._options(
         WorkerOptions(),
         None,
         None,
         None,
-        {name: given[name] for name in ("cached_cells", "cached_cell_bytes", "grace_seconds")},
+        {name: given[name] for name in ("cached_cells", "cached_cell_bytes", "grace_seconds", "payload_limit_bytes")},
     )
+    assert changed.payload_limit_bytes == 90_000
     assert (changed.cached_cells, changed.cached_cell_bytes, changed.grace_seconds) == (7, 8000, 10.0)

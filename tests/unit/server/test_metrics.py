@@ -39,6 +39,7 @@ def test_metrics_count_runs_steps_commits_and_requests() -> None:
         assert 'holdfast_runs_present{status="waiting"} 1.0' in lines
         assert 'holdfast_request_seconds_count{method="GET",route="/v1/runs/{run}",status="200"} 1.0' in lines
         assert {"holdfast_runs_parked 0.0", "holdfast_streams_open 0.0"} <= lines
+        assert {f'holdfast_payload_bytes{{kind="{kind}"}} 0.0' for kind in ("arguments", "results")} <= lines
         assert any(line.startswith("holdfast_commit_batch_count ") for line in lines)
         for name in ("holdfast_audit_unsealed_seconds ", "holdfast_oldest_due_seconds "):
             assert any(line.startswith(name) for line in lines)

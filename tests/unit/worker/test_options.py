@@ -28,6 +28,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("crash_limit", 0, "crash_limit is a whole number, 1 or more"),
     ("checkpoint_events", 0, "checkpoint_events is a whole number, 1 or more"),
     ("cached_cells", -1, "cached_cells is a whole number, 0 or more"),
+    ("payload_limit_bytes", 0, "payload_limit_bytes is a whole number, 1 or more"),
     ("cached_cell_bytes", 0.5, "cached_cell_bytes is a whole number, 0 or more"),
     ("turn_limit_seconds", 0, "turn_limit_seconds is a number"),
     ("queues", {"video": 0}, "queues gives each queue 1 or more places, not 'video': 0"),

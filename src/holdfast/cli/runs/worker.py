@@ -56,6 +56,12 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 @click.option("--queues", type=Queues(), metavar="A,B=4", help="Queues to serve; by default those the steps declare.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Steps under way at once.")
 @click.option(
+    "--payload-limit-bytes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Large arguments and results of steps under way at once.",
+)
+@click.option(
     "--lease-seconds", type=click.FloatRange(min=0.5), metavar="S", help="How long a silent worker keeps leases."
 )
 @click.option(
@@ -87,6 +93,7 @@ def worker(
     definitions_mode: DefinitionsMode,
     queues: dict[str, int | None] | None,
     concurrency: int | None,
+    payload_limit_bytes: int | None,
     lease_seconds: float | None,
     retention_days: float | None,
     grace_seconds: float | None,
@@ -113,6 +120,7 @@ def worker(
     engine = engine_of(None if app is None else load_app(app), store, policy, secrets_table, tracing=tracing)
     engine.definitions.give(definitions, definitions_mode)
     given = {
+        "payload_limit_bytes": payload_limit_bytes,
         "lease_seconds": lease_seconds,
         "grace_seconds": grace_seconds,
         "cached_cells": cached_cells,

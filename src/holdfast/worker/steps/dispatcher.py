@@ -113,6 +113,7 @@ class Dispatcher:
         if held.is_lane:
             promise = performance.promise
             outcome = self._signer.sign(held.origin_of(promise), promise, performance.step, outcome)
+        held.note_result(performance)
         self._arrive(held, outcome)
 
     def _beaten(self, performance: Performance, details: bytes) -> None:
@@ -170,6 +171,7 @@ class Dispatcher:
 
     def _acted(self, performance: Performance, outcome: Outcome) -> None:
         held, call = performance.owner
+        held.note_result(performance)
         self._acts.finish(held, call, outcome)
         call.attempt = None  # breaks a reference cycle: the attempt holds the call
 

@@ -18,6 +18,7 @@ from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.programs.function.values import encode
+from holdfast.runs.payload_room import PayloadPlace
 from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.protocol import Key, ReceiptRow, Run
 from holdfast.worker.steps.progress import ProgressReports
@@ -66,7 +67,10 @@ class Performance(msgspec.Struct):
     receipt: ReceiptRow | None = None  # of an act
     trace: str | None = None  # its run's trace, where its row is not at hand
     reports: ProgressReports | None = None  # of an effect of a cell that hears them
+    arguments: PayloadPlace | None = None  # the room that large ones take, while it is under way
+    result: PayloadPlace | None = None  # and a large result, until it is taken over
     begun: bool = False
+    entered: bool = False  # its task has started
     done: bool = False  # the function returned, whatever came of its result
     unknown: bool = False  # it failed, and whether its act was done is not known
     called_off: bool = False
@@ -112,12 +116,17 @@ class Performance(msgspec.Struct):
         """Whether it does something outside that must not be done twice: an act that writes, and not its probe."""
         return self.step.writes
 
+    def take_result(self) -> PayloadPlace | None:
+        """Take over its large result: the caller releases it once it is durable."""
+        result, self.result = self.result, None
+        return result
+
     def cancel(self) -> None:
         """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
         if self.uncut and self.begun:
             return
         self.called_off = True
-        if self.task is not None:
+        if self.task is not None and self.entered:  # cancelled before it starts, it never gives its place back
             self.task.cancel()
 
     def beat(self, details: object) -> None:

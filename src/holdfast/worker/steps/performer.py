@@ -23,6 +23,7 @@ from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode
 from holdfast.runs.clock import Clock
 from holdfast.runs.observer import Observer
+from holdfast.runs.payload_room import PayloadRoom, is_large, lender
 from holdfast.store.patience import patiently
 from holdfast.store.protocol import Key, ReceiptRow, Run, Store
 from holdfast.transports.secret_keeper import SecretKeeper
@@ -35,7 +36,8 @@ from holdfast.worker.steps.progress import ProgressReports
 
 
 class Performer:
-    """Runs attempts, at most ``limit`` at once; the rest wait their turn. Acts get their tenant's ``secrets``."""
+    """Runs attempts, at most ``limit`` at once; the rest wait their turn. Large payloads wait for ``room``, too. Acts
+    get their tenant's ``secrets``."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Performer:
         clock: Clock,
         threads: Executor,
         limit: int,
+        payload_limit_bytes: int,
         observer: Observer | None = None,
         spans: Spans | None = None,
         secrets: SecretKeeper | None = None,
@@ -56,6 +59,8 @@ class Performer:
         self._secrets = secrets
         self._running = 0
         self._backlog: deque[Performance] = deque()
+        self._large: deque[Performance] = deque()  # those with large arguments, which wait for room as well
+        self.room = PayloadRoom(payload_limit_bytes, self._begin_more)
         self._closed = False
         self._resting: asyncio.Future[None] | None = None  # for those that wait until no attempt is under way
 
@@ -122,15 +127,25 @@ class Performer:
         )
         if self._closed:
             return performance
-        if self._running < self._limit:
-            self._begin(performance)
-        else:
-            self._backlog.append(performance)
+        waiting = self._large if is_large(len(input.data)) else self._backlog
+        waiting.append(performance)
+        self._begin_more()
         return performance
+
+    def _begin_more(self) -> None:
+        """Begin what there is room for. What was called off meanwhile takes no place."""
+        while self._large and self._running < self._limit:
+            first = self._large[0]
+            if not first.called_off and not self.room.fits(len(first.input.data)):
+                break
+            self._begin(self._large.popleft())
+        while self._backlog and self._running < self._limit:
+            self._begin(self._backlog.popleft())
 
     def _begin(self, performance: Performance) -> None:
         if not performance.called_off:
             self._running += 1
+            performance.arguments = self.room.place("arguments", len(performance.input.data))
             performance.begun = True
             # Not by the loop's task factory: that is for what steps make, and this contains itself.
             performance.task = asyncio.Task(self._attempt(performance), loop=performance.loop)
@@ -139,6 +154,7 @@ class Performer:
         """Begin nothing more; what is under way may end."""
         self._closed = True
         self._backlog.clear()
+        self._large.clear()
 
     async def _attempt(self, performance: Performance) -> None:
         started_at = self._clock.now()
@@ -146,16 +162,23 @@ class Performer:
         outcome: Outcome | None = None
         span = None if self._spans is None else self._spans.attempt(performance, started_at)
         try:
+            performance.entered = True
+            if performance.called_off:
+                raise asyncio.CancelledError
             args, kwargs = performance.given or step.read(performance.input)
             _performance.set(performance)
             if self._secrets is not None and performance.act is not None:
                 connector_secrets.set(self._secrets.of_connectors(performance.key.tenant))
+            if performance.arguments is not None:
+                lender.set((performance.loop, performance.arguments))
             if step.is_plain and performance.retry.attempt_timeout is None:
                 value = await step.function(*args, **kwargs)
             else:
                 value = await self._call(performance, args, kwargs)
             performance.done = True
-            outcome = CallSettled(promise, Ok(step.write_result(value)), attempt, started_at)
+            if self.room.bytes["results"]:  # a large result is being committed
+                await self.room.results_fit()
+            outcome = CallSettled(promise, Ok(self._written(performance, value)), attempt, started_at)
         except asyncio.CancelledError as error:
             if not performance.called_off:
                 performance.unknown = True
@@ -174,8 +197,10 @@ class Performer:
             if performance.reports is not None:
                 performance.end_reports(performance.reports)
             self._running -= 1
-            while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
-                self._begin(self._backlog.popleft())
+            self.room.let_in()
+            if performance.arguments is not None:
+                performance.arguments.release()
+            self._begin_more()
             if self._resting is not None and not self._running:
                 self._resting.set_result(None)
                 self._resting = None
@@ -186,6 +211,13 @@ class Performer:
             if self._observer is not None:
                 ended = "completed" if performance.done else "failed"
                 self._observer.step_ended(step.name, ended, (self._clock.now() - started_at) / 1e6)
+        if (left := performance.take_result()) is not None:  # nothing waits for it to be durable
+            left.release()
+
+    def _written(self, performance: Performance, value: Any) -> Payload:
+        result = performance.step.write_result(value)
+        performance.result = self.room.place("results", len(result.data))
+        return result
 
     async def _call(self, performance: Performance, args: list[Any], kwargs: dict[str, Any]) -> Any:
         step = performance.step

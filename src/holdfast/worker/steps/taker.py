@@ -20,6 +20,7 @@ from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.step import hears_progress, origin_of
 from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.runs.log_records import about
+from holdfast.runs.payload_room import PayloadPlace
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
@@ -201,13 +202,14 @@ class Taker(Role):
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
         work: p.Work = performance.owner
         origin = origin_of(cbor2.loads(work.body))
-        self._finish(work, self._signer.sign(origin, performance.promise, performance.step, outcome))
+        result = performance.take_result()
+        self._finish(work, self._signer.sign(origin, performance.promise, performance.step, outcome), result)
 
     def _beaten(self, performance: Performance, details: bytes) -> None:
         work: p.Work = performance.owner
         self._committer.submit(p.Beat(work.key, work.position, details, self._clock.now()), lambda _: None)
 
-    def _finish(self, work: p.Work, arrival: Outcome) -> None:
+    def _finish(self, work: p.Work, arrival: Outcome, result: PayloadPlace | None = None) -> None:
         """Hand in an outcome. Until that is durable the work counts as running: else it might be begun again."""
         now = self._clock.now()
         match arrival:
@@ -218,10 +220,12 @@ class Taker(Role):
             case AttemptFailed():
                 message = messages.attempt_failed(msgspec.structs.replace(arrival, begun_before=work.claims > 1), now)
         change = p.FinishWork(work.key, work.position, work.epoch, message)
-        self._committer.submit(change, lambda _: self._finished(work))
+        self._committer.submit(change, lambda _: self._finished(work, result))
 
-    def _finished(self, work: p.Work) -> None:
+    def _finished(self, work: p.Work, result: PayloadPlace | None) -> None:
         """It is durable. The answer may come late: by then its next attempt may be running here, in its place."""
+        if result is not None:
+            result.release()
         running, place = self._running[work.queue], (work.key, work.position)
         if (performance := running.get(place)) is not None and performance.owner is work:
             del running[place]

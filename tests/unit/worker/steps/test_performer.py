@@ -46,7 +46,7 @@ async def attempt(definition: Step[..., object], *args: object) -> CallSettled |
     with ThreadPoolExecutor(1) as threads:
         store = MemoryStore()
         await store.open()
-        performer = Performer(store, VirtualClock(loop), threads, 1)
+        performer = Performer(store, VirtualClock(loop), threads, 1, 1)
         payload = definition.signature.write(args, {})
         key = Key("default", "run")
         performer.perform(definition, key, PROMISE, 1, payload, lambda _, outcome: reported.set_result(outcome), ignore)
@@ -59,6 +59,29 @@ def raising(error: Exception) -> CallSettled | AttemptFailed:
         raise error
 
     return run_virtually(attempt(fails))
+
+
+def test_an_attempt_that_is_called_off_before_it_starts_gives_its_place_back() -> None:
+    """A task that is cancelled before its first moment runs nothing, not even what it does in the end."""
+
+    @step
+    async def works(name: str) -> str:
+        return name
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[object] = loop.create_future()
+        with ThreadPoolExecutor(1) as threads:
+            performer = Performer(MemoryStore(), VirtualClock(loop), threads, 1, 1)
+            key = Key("default", "run")
+            payloads = [works.signature.write([name], {}) for name in ("first", "second")]
+            first = performer.perform(works, key, PROMISE, 1, payloads[0], lambda *_: done.cancel(), ignore)
+            first.cancel()
+            performer.perform(works, key, PROMISE, 1, payloads[1], lambda *_: done.set_result(None), ignore)
+            await done
+            assert performer.running == 0
+
+    run_virtually(main())
 
 
 RETRYABLE = [
@@ -142,7 +165,7 @@ def test_what_was_called_off_before_it_began_takes_no_place() -> None:
             ended.append(performance.promise.path[-1])
 
         with ThreadPoolExecutor(1) as threads:
-            performer = Performer(MemoryStore(), VirtualClock(asyncio.get_running_loop()), threads, 1)
+            performer = Performer(MemoryStore(), VirtualClock(asyncio.get_running_loop()), threads, 1, 1)
             key, run = Key("default", "run"), PromiseId.of_run("digest", None, "run")
             _, second, _ = (
                 performer.perform(
