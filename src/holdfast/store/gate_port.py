@@ -68,8 +68,15 @@ class GatePort(Protocol):
         """A file's bytes."""
         ...
 
-    async def kept_evidence(self, keys: Sequence[Key]) -> list[File]:
-        """The evidence of these runs, of all generations, in the order of tenant, run and generation."""
+    async def file_part(self, key: Key, generation: int, name: str, at: int, size: int) -> bytes | None:
+        """At most so many of a file's bytes, from ``at`` on, so that a large file need not be in memory."""
+        ...
+
+    async def kept_evidence(self, keys: Sequence[Key], largest: int) -> list[File]:
+        """The evidence of these runs, of all generations, in the order of tenant, run and generation.
+
+        A file of more than ``largest`` bytes comes without them.
+        """
         ...
 
     async def evidence_due(self, limit: int) -> list[Run]:

@@ -959,7 +959,7 @@ def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> Non
             await explaining.fetch(SQL["entries_in"], *one, [None], [None], [None], 2000, 0)
             await explaining.fetch(SQL["entries_of_tasks"], "t", ["f-1"])
             await explaining.fetch(SQL["blocks_before"], ["t"], [1])
-            await explaining.fetch(SQL["kept_evidence"], *one, p.EVIDENCE)
+            await explaining.fetch(SQL["kept_evidence"], *one, p.EVIDENCE, 1000)
             await connection.close()
             entries, of_tasks, blocks, kept = explaining.plans
             assert "audit_of_run" in entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, WorkerOptions, action, ask, continue_as_new, workflow
+from holdfast.audit.check import receipts
+from holdfast.audit.check.receipts import Accounted, check_receipts
+from holdfast.store import protocol as p
 from holdfast.store.sqlite.sql import GATE
 from holdfast.store.sqlite.store import SqliteStore
 from tests.operations import Count, counted_lines
@@ -115,3 +119,47 @@ def test_acts_that_end_together_are_closed_each_at_the_same_cost(virtual: Ground
     small = virtual.play(lambda ground: act_widely(ground, SMALL))
     large = virtual.play(lambda ground: act_widely(ground, LARGE))
     assert large <= 1.2 * TIMES * small
+
+
+async def governed(ground: Ground, count: int) -> None:
+    """One run with so many acts, all at one moment, its end sealed and its evidence made."""
+    options = WorkerOptions(retention_days=None)
+    async with ground.engine(wide, policy=policy_of({}), options=options) as app:
+        await (await app.start(wide, count, id="one")).result(30)
+        while await ground.store.unsealed(1) or (await ground.store.get([p.Key("default", "one")]))[0].evidence is None:
+            await app.changed(0.05)
+
+
+def test_verifying_a_run_reads_each_entry_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each page of receipts, although all its entries are of the same moment."""
+    small, large = 300, 1200
+
+    async def verify(ground: Ground, count: int) -> int:
+        await governed(ground, count)
+        with entries_read(monkeypatch) as read:
+            assert (await check_receipts(ground.store, "default")) == Accounted(count, None)
+        return read.total
+
+    totals = [Ground(tmp_path / f"{n}.db").play(lambda ground, n=n: verify(ground, n)) for n in (small, large)]
+    assert totals[0] >= 2 * small
+    assert totals[1] <= 1.2 * (large / small) * totals[0]
+
+
+def test_verifying_takes_the_same_memory_for_an_audit_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receipts are confirmed some at a time, large evidence is read in parts, and a journal is walked in pages."""
+    monkeypatch.setattr(receipts, "ASIDE", 200)
+
+    async def verify(ground: Ground, count: int) -> int:
+        await governed(ground, count)
+        async with ground.engine(wide) as app:
+            tracemalloc.start()
+            try:
+                assert (await app.audit.verify()).good
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+    peaks = [Ground(tmp_path / f"{n}.db").play(lambda ground, n=n: verify(ground, n)) for n in (1000, 3000)]
+    assert peaks[1] <= 1.6 * peaks[0], "only the first turn of the run, which is one segment, is longer"

@@ -53,12 +53,11 @@ class AuditCheck:
             self._kept.step(block)
         return self.problem is None
 
-    def tail(self, entry: AuditEntry) -> None:
-        """Take an entry that comes after the last block: it must not claim to be sealed."""
-        if entry.position is None:
-            self._waiting += 1
-        elif self.problem is None:
-            self.problem = f"entry {entry.position} claims to be sealed, and no block holds it."
+    def tail(self, waiting: int, claiming: AuditEntry | None) -> None:
+        """Take what comes after the last block: how many entries wait to be sealed, and the first that claims to be."""
+        self._waiting += waiting
+        if claiming is not None and self.problem is None:
+            self.problem = f"entry {claiming.position} claims to be sealed, and no block holds it."
 
     def end(self) -> None:
         """Check the whole chain, once all of it was taken: its length must be the one that a key signed for."""
@@ -149,6 +148,6 @@ def verify_audit(
         if not check.step(block, list(islice(rest, max(0, block.count)))):
             break
     for entry in rest:
-        check.tail(entry)
+        check.tail(*((1, None) if entry.position is None else (0, entry)))
     check.end()
     return check.verdict(ReaderKeys.of(public_keys))

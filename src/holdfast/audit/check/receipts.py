@@ -27,6 +27,12 @@ BLOBS: Final = 16
 MANY: Final = 1000
 """How many receipts, or keys, to look for in one pass over the whole audit."""
 
+CROWD: Final = 100
+"""A run with more receipts in one page has many: all its entries may be of the same moment."""
+ASIDE: Final = 10_000
+ASIDE_BYTES: Final = 8 * 1024 * 1024
+"""How many receipts, and bytes of them, to confirm in one pass over the entries of a run that has many."""
+
 UNREADABLE: Final = (*r.UNREADABLE, StoreCorrupt)
 
 
@@ -67,6 +73,7 @@ class _Check:
         self._tenant = tenant
         self._keys: dict[str, str] = {}  # keys to look for, each with the receipt that has it in an entry
         self._open: list[law.Account] = []  # receipts to be found in entries of other runs than their own
+        self._many: defaultdict[str, list[law.Account]] = defaultdict(list)  # receipts of runs that have many
 
     async def filing(self) -> None:
         """The columns by which each receipt is found agree with its content."""
@@ -131,6 +138,7 @@ class _Check:
             await self._alone(page)
             await self._confirm_by_run(page)
             self.count += len(page)
+        await self._confirm_many()
         await self._confirm_by_all()
 
     async def _alone(self, page: Sequence[p.ReceiptRow]) -> None:
@@ -149,15 +157,36 @@ class _Check:
                 _judge(law.blob_problem(receipt, blobs.get(receipt.result_blob or b"")))
 
     async def _confirm_by_run(self, page: Sequence[p.ReceiptRow]) -> None:
-        """Most receipts have entries of their own run at these times. The others are put aside."""
-        times: defaultdict[str, list[int]] = defaultdict(list)
+        """Most receipts have entries of their own run at these times. The others are put aside.
+
+        Those of a run that has many are put aside, too, until there are enough for one pass over the run's entries.
+        """
+        by_run: defaultdict[str, list[p.ReceiptRow]] = defaultdict(list)
         for each in page:
-            times[each.run] += [at for at in (each.opened_at, each.closed_at) if at is not None]
-        spans = [p.Span(p.Key(self._tenant, run), min(ats), max(ats) + 1) for run, ats in times.items()]
-        accounts = law.Accounts(map(law.Account, page))
+            by_run[each.run].append(each)
+        for run in [run for run, receipts in by_run.items() if len(receipts) > CROWD]:
+            self._many[run] += map(law.Account, by_run.pop(run))
+        spans = [_span(p.Key(self._tenant, run), receipts) for run, receipts in by_run.items()]
+        accounts = law.Accounts(law.Account(each) for receipts in by_run.values() for each in receipts)
         async for entry in entries_in(self._store, spans):
             await self._give_way()
             accounts.take(read(entry))
+        await self._put_aside(accounts)
+        put_aside = [account.receipt for many in self._many.values() for account in many]
+        if len(put_aside) >= ASIDE or sum(map(_weight, put_aside)) >= ASIDE_BYTES:
+            await self._confirm_many()
+
+    async def _confirm_many(self) -> None:
+        """Confirm the receipts of runs that have many, by one pass over the entries of each run."""
+        while self._many:
+            run, many = self._many.popitem()
+            span = _span(p.Key(self._tenant, run), [account.receipt for account in many])
+            accounts = law.Accounts(many)
+            async for _, record in self._records(p.AuditQuery(self._tenant, run, None, span.since, span.until)):
+                accounts.take(record)
+            await self._put_aside(accounts)
+
+    async def _put_aside(self, accounts: law.Accounts) -> None:
         self._open += accounts.open
         if len(self._open) >= MANY:
             await self._confirm_by_all()
@@ -243,6 +272,16 @@ def read(entry: p.AuditEntry) -> r.Record:
     except r.UNREADABLE:
         place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
         raise Broken(f"entry {place} cannot be read: its content is not known.") from None
+
+
+def _span(key: p.Key, receipts: Sequence[p.ReceiptRow]) -> p.Span:
+    """The times at which these receipts of a run were opened and closed."""
+    times = [at for each in receipts for at in (each.opened_at, each.closed_at) if at is not None]
+    return p.Span(key, min(times), max(times) + 1)
+
+
+def _weight(receipt: p.ReceiptRow) -> int:
+    return len(receipt.request) + len(receipt.result or b"")
 
 
 def _judge(problem: str | None) -> None:

@@ -31,6 +31,9 @@ from holdfast.store import protocol as p
 PAGE: Final = 200
 EVENTS: Final = 20_000
 TRIES: Final = 10
+LARGEST_FILE: Final = 64 * 1024
+"""Larger evidence is read in parts: a page of runs has many files."""
+PART: Final = 1024 * 1024
 _ENDED: Final = str(r.Ended.__struct_config__.tag)
 
 
@@ -50,22 +53,65 @@ async def check_runs(store: p.Store, tenant: str) -> Accounted:
 
 
 async def _check_rows(store: p.Store, runs: Sequence[p.Run]) -> None:
-    journals = await store.journals([run.key for run in runs])
+    journals = await _walked(store, runs)
     ends = await _ends(store, [run for run in runs if run.governed and run.standing in p.ENDED])
     for run in runs:
-        if _problem(run, journals.get(run.key, []), ends.get(run.key, [])) is not None:
+        if _problem(run, journals[run.key], ends.get(run.key, [])) is not None:
             await _look_again(store, run)
+
+
+class _Walk:
+    """A run's journal, walked up to the version of its row: its ends alone are kept."""
+
+    def __init__(self, run: p.Run) -> None:
+        self.at = 0
+        self.head = GENESIS
+        self.first: p.Segment | None = None
+        self.last: p.Segment | None = None
+        self.problem: str | None = None
+        self._version = run.version
+
+    def take(self, segments: Sequence[p.Segment]) -> None:
+        """Walk on over these; after a break no further."""
+        for segment in segments:
+            if self.problem is not None or segment.first + segment.count > self._version:
+                return
+            try:
+                self.head = verify(segment, self.head, self.at)
+            except HoldfastError as error:
+                self.problem = str(error)
+            self.at += segment.count
+            self.first, self.last = self.first or segment, segment
+
+
+async def _walked(store: p.Store, runs: Sequence[p.Run]) -> dict[p.Key, _Walk]:
+    """The journals of these runs: together, or in pages where there is one run and it may be long."""
+    walks = {run.key: _Walk(run) for run in runs}
+    if len(runs) > 1:
+        for key, journal in (await store.journals(list(walks))).items():
+            walks[key].take(journal)
+        return walks
+    for run in runs:
+        at = 0
+        while page := await store.segments(run.key, run.generation, at, PAGE):
+            walks[run.key].take(page)
+            end = page[-1].first + page[-1].count
+            if end <= at:  # it was altered
+                break
+            at = end
+            await asyncio.sleep(0)
+    return walks
 
 
 async def _look_again(store: p.Store, run: p.Run) -> None:
     """Read the row and its journal once more. A run that was pruned since the first read is not checked."""
     for _ in range(TRIES):
-        journals, ends = await store.journals([run.key]), await _ends(store, [run])
+        journals, ends = await _walked(store, [run]), await _ends(store, [run])
         rows = await store.get([run.key])
         if not rows:
             return
         if (rows[0].generation, rows[0].version) == (run.generation, run.version):
-            if problem := _problem(rows[0], journals.get(run.key, []), ends.get(run.key, [])):
+            if problem := _problem(rows[0], journals[run.key], ends.get(run.key, [])):
                 raise Broken(f"run {run.key.run}: {problem}")
             return
         run = rows[0]
@@ -82,25 +128,23 @@ async def _ends(store: p.Store, runs: Sequence[p.Run]) -> dict[p.Key, list[r.End
     return ends
 
 
-def _problem(run: p.Run, journal: Sequence[p.Segment], ends: Sequence[r.Ended]) -> str | None:
+def _problem(run: p.Run, journal: _Walk, ends: Sequence[r.Ended]) -> str | None:
     """What the journal, up to the version of the row, and the entry of the run's end do not confirm of the row."""
-    segments = [segment for segment in journal if segment.first + segment.count <= run.version]
     try:
-        return _row_problem(run, segments) or _end_problem(run, ends)
+        return _row_problem(run, journal) or _end_problem(run, ends)
     except HoldfastError as error:
         return str(error)
 
 
-def _row_problem(run: p.Run, segments: Sequence[p.Segment]) -> str | None:
+def _row_problem(run: p.Run, journal: _Walk) -> str | None:
     """Compare the row with the journal. Raises StoreCorrupt or LawBroken where the journal itself is broken."""
-    head, at = GENESIS, 0
-    for segment in segments:
-        head = verify(segment, head, at)
-        at += segment.count
-    if not segments or (at, head) != (run.version, run.head):
+    if journal.problem is not None:
+        return journal.problem
+    beginning, end = journal.first, journal.last
+    if beginning is None or end is None or (journal.at, journal.head) != (run.version, run.head):
         return "its row and its journal do not have the same events."
     root = PromiseId(run.root)
-    (first, *_), ending = (decode_segment(each.events, root, each.first) for each in (segments[0], segments[-1]))
+    (first, *_), ending = (decode_segment(each.events, root, each.first) for each in (beginning, end))
     if not isinstance(first.event, e.ExecutionStarted):
         return "its journal does not begin with its start."
     check_root(run, first.event)
@@ -111,7 +155,7 @@ def _row_problem(run: p.Run, segments: Sequence[p.Segment]) -> str | None:
         ("error", run.error, error),
         ("parent", run.parent is None, first.event.parent_id is None),
         ("place in its parent", run.parent_position, _position(first.event)),
-        ("time of ending", run.ended_at, segments[-1].at if run.standing in p.ENDED else None),
+        ("time of ending", run.ended_at, end.at if run.standing in p.ENDED else None),
     )
 
 
@@ -162,11 +206,11 @@ async def check_evidence(store: p.Store, tenant: str) -> Accounted:
 async def _check_kept(store: p.Store, keys: Sequence[p.Key]) -> int:
     """Gives how many files there are. A row is read before its file, which stays as long as the row names it."""
     rows = {run.key: run for run in await store.get(keys)}
-    files: dict[p.Key, list[p.File]] = {}
-    for file in await store.kept_evidence(keys):
-        files.setdefault(file.about.key, []).append(file)
+    files: dict[p.Key, list[p.KeptFile]] = {}
+    for file in await store.kept_evidence(keys, LARGEST_FILE):
         kept = file.about
-        if (len(file.data), hashlib.sha256(file.data).digest()) != (kept.size, kept.sha256):
+        files.setdefault(kept.key, []).append(kept)
+        if await _hashed(store, file) != (kept.size, kept.sha256):
             altered = f"the evidence of generation {kept.generation} was altered: its bytes do not give its hash."
             raise Broken(f"run {kept.key.run}: {altered}")
     await asyncio.sleep(0)
@@ -181,5 +225,17 @@ async def _check_kept(store: p.Store, keys: Sequence[p.Key]) -> int:
     return sum(map(len, files.values()))
 
 
-def _is_kept(run: p.Run, kept: Sequence[p.File]) -> bool:
-    return any((f.about.generation, f.about.sha256) == (run.generation, run.evidence) for f in kept)
+async def _hashed(store: p.Store, file: p.File) -> tuple[int, bytes]:
+    """The size and hash of a file's bytes. A large one is read in parts."""
+    if file.data:
+        return len(file.data), hashlib.sha256(file.data).digest()
+    kept, size, sha256 = file.about, 0, hashlib.sha256()
+    while part := await store.file_part(kept.key, kept.generation, kept.name, size, PART):
+        size += len(part)
+        sha256.update(part)
+        await asyncio.sleep(0)
+    return size, sha256.digest()
+
+
+def _is_kept(run: p.Run, kept: Sequence[p.KeptFile]) -> bool:
+    return any((file.generation, file.sha256) == (run.generation, run.evidence) for file in kept)

@@ -11,7 +11,7 @@ from holdfast.audit.check.chain import EVIDENCE, RECEIPTS, RUNS, TASKS, AuditChe
 from holdfast.audit.check.claims import Verdict
 from holdfast.audit.check.receipts import check_receipts
 from holdfast.audit.check.runs import check_evidence, check_runs
-from holdfast.audit.check.sealed_entries import LARGEST_BLOCK, SealedEntries
+from holdfast.audit.check.sealed_entries import SealedEntries
 from holdfast.audit.check.tasks import check_tasks
 from holdfast.audit.check.trust import ReaderKeys
 from holdfast.audit.collector import entries_of
@@ -169,12 +169,14 @@ class Audit:
                 number, looked_again = block.number + 1, False
             if page:
                 continue
-            tail = await store.entries(p.AuditQuery(tenant), LARGEST_BLOCK, sealed.last)
-            if not looked_again and any(entry.position is not None for entry in tail):
-                looked_again = True  # they may have been sealed since the blocks were read
+            waiting, claiming = 0, None
+            async for entry in entries_of(store, p.AuditQuery(tenant), sealed.last):
+                waiting += entry.position is None
+                claiming = claiming or (entry if entry.position is not None else None)
+            if claiming is not None and not looked_again:
+                looked_again = True  # it may have been sealed since the blocks were read
                 continue
-            for entry in tail:
-                check.tail(entry)
+            check.tail(waiting, claiming)
             return
 
     @operation("audit.see")

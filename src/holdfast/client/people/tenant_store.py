@@ -143,8 +143,11 @@ class TenantStore:
     async def file(self, key: p.Key, generation: int, name: str) -> bytes | None:
         return None if self._is_foreign(key.tenant) else await self._store.file(key, generation, name)
 
-    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
-        return await self._store.kept_evidence(self._own(keys))
+    async def file_part(self, key: p.Key, generation: int, name: str, at: int, size: int) -> bytes | None:
+        return None if self._is_foreign(key.tenant) else await self._store.file_part(key, generation, name, at, size)
+
+    async def kept_evidence(self, keys: Sequence[p.Key], largest: int) -> list[p.File]:
+        return await self._store.kept_evidence(self._own(keys), largest)
 
     async def misfiled(self, tenant: str) -> str | None:
         return None if self._is_foreign(tenant) else await self._store.misfiled(tenant)

@@ -94,10 +94,15 @@ class MemoryGovernance(MemoryAudit):
             file = tables.files.get(key, {}).get((generation, name))
             return None if file is None else file.data
 
-    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
+    async def file_part(self, key: p.Key, generation: int, name: str, at: int, size: int) -> bytes | None:
+        data = await self.file(key, generation, name)
+        return None if data is None else data[at : at + size]
+
+    async def kept_evidence(self, keys: Sequence[p.Key], largest: int) -> list[p.File]:
         with self._transaction() as tables:
             kept = [file for key in sorted(set(keys)) for _, file in sorted(tables.files.get(key, {}).items())]
-        return [replace(file, through=-1) for file in kept if file.about.name == p.EVIDENCE]
+        evidence = [file for file in kept if file.about.name == p.EVIDENCE]
+        return [replace(file, data=file.data if len(file.data) <= largest else b"", through=-1) for file in evidence]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         with self._transaction() as tables:

@@ -95,8 +95,12 @@ class PostgresGovernance(PostgresAudit):
         found = await self._read("artefact", *key, generation, name)
         return found[0]["data"] if found else None
 
-    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
-        found = await self._read("kept_evidence", *columns(dict.fromkeys(keys), 2), p.EVIDENCE)
+    async def file_part(self, key: p.Key, generation: int, name: str, at: int, size: int) -> bytes | None:
+        found = await self._read("artefact_part", *key, generation, name, at + 1, size)
+        return found[0]["data"] if found else None
+
+    async def kept_evidence(self, keys: Sequence[p.Key], largest: int) -> list[p.File]:
+        found = await self._read("kept_evidence", *columns(dict.fromkeys(keys), 2), p.EVIDENCE, largest)
         return [p.File(p.KeptFile(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:

@@ -384,9 +384,15 @@ WHERE tenant = $1 AND run = $2 ORDER BY at, generation, name;
 -- name: artefact
 SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AND name = $4;
 
+-- name: artefact_part
+SELECT substring(data FROM $5::integer FOR $6::integer) AS data FROM artefacts
+WHERE tenant = $1 AND run = $2 AND generation = $3 AND name = $4;
+
 -- name: kept_evidence
 SELECT found.* FROM unnest($1::text[], $2::text[]) AS given (tenant, run) CROSS JOIN LATERAL (
-    SELECT tenant, run, generation, name, sha256, size, at, data FROM artefacts
+    SELECT tenant, run, generation, name, sha256, size, at,
+        CASE WHEN octet_length(data) <= $4::bigint THEN data ELSE ''::bytea END AS data
+    FROM artefacts
     WHERE artefacts.tenant = given.tenant AND artefacts.run = given.run AND name = $3 OFFSET 0
 ) AS found
 ORDER BY tenant, run, generation;

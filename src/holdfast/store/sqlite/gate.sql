@@ -175,10 +175,15 @@ SELECT generation, name, sha256, size, at FROM artefacts WHERE tenant = ? AND ru
 -- name: artefact
 SELECT data FROM artefacts WHERE tenant = ? AND run = ? AND generation = ? AND name = ?;
 
+-- name: place_of_artefact
+SELECT rowid FROM artefacts WHERE tenant = ? AND run = ? AND generation = ? AND name = ?;
+
 -- name: kept_evidence
 -- Tenants and runs come as a JSON array of arrays.
-SELECT tenant, run, generation, name, CAST(sha256 AS BLOB), CAST(size AS INTEGER), at, CAST(data AS BLOB) FROM artefacts
-WHERE (tenant, run) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)) AND name = ?
+SELECT tenant, run, generation, name, CAST(sha256 AS BLOB), CAST(size AS INTEGER), at,
+    CASE WHEN length(data) <= ?3 THEN CAST(data AS BLOB) ELSE x'' END
+FROM artefacts
+WHERE (tenant, run) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?1)) AND name = ?2
 ORDER BY tenant, run, generation;
 
 -- name: evidence_due

@@ -10,12 +10,16 @@ import msgspec
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
 from holdfast.store.sqlite.audit import SqliteAudit, where_equal
+from holdfast.store.sqlite.connection import translated
 from holdfast.store.sqlite.gate_changes import read_receipt, read_task
 from holdfast.store.sqlite.sql import GATE
 
 
 class SqliteGovernance(SqliteAudit):
     """The operations of the SQLite store that belong to the gate."""
+
+    path: str
+    _reader: sqlite3.Connection | None
 
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:
         found = {}
@@ -84,8 +88,16 @@ class SqliteGovernance(SqliteAudit):
         found = self._read(GATE["artefact"], (*key, generation, name))
         return found[0][0] if found else None
 
-    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
-        found = self._read(GATE["kept_evidence"], (msgspec.json.encode(list(keys)).decode(), p.EVIDENCE))
+    async def file_part(self, key: p.Key, generation: int, name: str, at: int, size: int) -> bytes | None:
+        found = self._read(GATE["place_of_artefact"], (*key, generation, name))
+        if not found or self._reader is None:
+            return None
+        with translated(self.path), self._reader.blobopen("artefacts", "data", found[0][0], readonly=True) as data:
+            data.seek(min(at, len(data)))
+            return data.read(size)
+
+    async def kept_evidence(self, keys: Sequence[p.Key], largest: int) -> list[p.File]:
+        found = self._read(GATE["kept_evidence"], (msgspec.json.encode(list(keys)).decode(), p.EVIDENCE, largest))
         return [p.File(p.KeptFile(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:

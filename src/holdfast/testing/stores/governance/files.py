@@ -63,6 +63,17 @@ class Files(Topic):
         assert await store.files(key("two")) == []
 
     @on_fresh_store
+    async def test_a_large_file_is_read_in_parts(self, store: p.Store) -> None:
+        """Evidence over a size comes without its bytes; a part beyond the end is empty."""
+        data = bytes(range(256)) * 300
+        await keep(store, kept_file(p.EVIDENCE, data), data)
+        parts = [await store.file_part(key(), 0, p.EVIDENCE, at, 30_000) for at in range(0, 90_001, 30_000)]
+        assert parts == [data[:30_000], data[30_000:60_000], data[60_000:], b""]
+        assert await store.file_part(key(), 1, p.EVIDENCE, 0, 10) is None
+        for largest, found in ((len(data), data), (len(data) - 1, b"")):
+            assert await store.kept_evidence([key()], largest) == [p.File(kept_file(p.EVIDENCE, data), found)]
+
+    @on_fresh_store
     async def test_files_are_listed_oldest_first(self, store: p.Store) -> None:
         """Those of all generations of one run, and of no other."""
         for name, generation, at in (("a", 1, 3), ("b", 0, 1), ("c", 0, 2), ("b", 1, 4)):
@@ -203,11 +214,11 @@ class Files(Topic):
         for run, generation, data in (("two", 0, b"b"), ("one", 1, b"c"), ("one", 0, b"a"), ("three", 0, b"d")):
             await keep(store, kept_file(p.EVIDENCE, data, run=run, generation=generation), data)
         await keep(store, kept_file(), b"data")
-        found = await store.kept_evidence([key("two"), key("one"), key("nobody"), key("one")])
+        found = await store.kept_evidence([key("two"), key("one"), key("nobody"), key("one")], 100)
         assert [(file.about.key.run, file.about.generation, file.data) for file in found] == [
             ("one", 0, b"a"),
             ("one", 1, b"c"),
             ("two", 0, b"b"),
         ]
         assert found[0] == p.File(kept_file(p.EVIDENCE, b"a"), b"a")
-        assert await store.kept_evidence([]) == []
+        assert await store.kept_evidence([], 100) == []
