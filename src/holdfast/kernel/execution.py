@@ -53,7 +53,7 @@ class Execution:
     """A run being advanced. Make one with ``begin``, ``rebuild`` or ``restore``; after an exception, drop it.
 
     ``offered_at`` is the version at which its program was last asked for a checkpoint, or was restored from one;
-    ``has_checkpoint`` is whether it gave or had one.
+    ``has_checkpoint`` is whether it gave or had one, and ``checkpoint_bytes`` its size, which the worker notes.
     """
 
     def __init__(self, run: PromiseId, program: Program, now: int, entropy: Entropy) -> None:
@@ -61,6 +61,7 @@ class Execution:
         self.ending: Yielded | None = None
         self.offered_at = 0
         self.has_checkpoint = False
+        self.checkpoint_bytes = 0
         self._entropy = entropy
         self._pen = Pen(run, now)
         self._open = Outstanding()

@@ -30,6 +30,15 @@ _REFERENCE: Final = cbor.data(b"") + cbor.data(b"\0" * 32)[:2]
 """The bytes with which a reference to a blob begins: empty data, then a digest of 32 bytes."""
 
 
+BYTES_PER_EVENT: Final = 100
+"""About as many bytes as an event takes: a run writes no more for all its checkpoints together than for its journal."""
+
+
+def interval(size: int, least: int) -> int:
+    """How many events come between a checkpoint of this size and the next: the larger it is, the more."""
+    return max(least, size // BYTES_PER_EVENT)
+
+
 class _Content(State, frozen=True):
     code: str
     root: bytes

@@ -93,6 +93,7 @@ class Executions:
             held.run_as(Execution.restore(held.id, program, checkpoint, tail, now, self._entropy, loaded.blobs))
         finally:
             self._watchdog.end()
+        held.live.checkpoint_bytes = len(row.data)
 
     def rebuild(self, held: Held, segments: Sequence[p.Segment], blobs: Mapping[bytes, bytes]) -> None:
         """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, or the author's own error."""

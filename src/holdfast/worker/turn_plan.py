@@ -19,7 +19,7 @@ from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
 from holdfast.kernel.waits import Wait
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
-from holdfast.runs.checkpoints import seal_checkpoint
+from holdfast.runs.checkpoints import interval, seal_checkpoint
 from holdfast.runs.kinds.kind import Errand, Kind, Pins, Place
 from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
 from holdfast.runs.lanes import LANE_DIGEST
@@ -223,9 +223,8 @@ def plan(
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     checkpoint = None
-    if segment is not None and (
-        ending is not None or segment.first + segment.count - execution.offered_at >= checkpoint_events
-    ):
+    every = interval(execution.checkpoint_bytes, checkpoint_events)
+    if segment is not None and (ending is not None or segment.first + segment.count - execution.offered_at >= every):
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
     projection, release = _projection(held, execution, ending, renewal, requests.busy, now, hold_until)
     attached: list[Errand | Attached] = [*requests.errands]
@@ -296,7 +295,11 @@ def _checkpoint(held: Held, execution: Execution, segment: Segment, ending: e.Ev
     if not held.version:  # its first turn comes with its start, which has none
         return None
     given = execution.checkpoint()
-    return None if given is None else seal_checkpoint(given, held.id, code_of(held, pins), segment.head)
+    if given is None:
+        return None
+    data = seal_checkpoint(given, held.id, code_of(held, pins), segment.head)
+    execution.checkpoint_bytes = len(data)
+    return data
 
 
 def _ended(

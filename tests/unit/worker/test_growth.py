@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, WorkerOptions, action, ask, continue_as_new, workflow
+from holdfast import Holdfast, RunFailed, WorkerOptions, action, ask, continue_as_new, step, workflow
 from holdfast.audit.check import receipts
 from holdfast.audit.check.receipts import Accounted, check_receipts
 from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.sql import GATE
 from holdfast.store.sqlite.store import SqliteStore
 from tests.operations import Count, counted_lines
 from tests.unit.worker.asking_people import Review
-from tests.unit.worker.ground import Ground, policy_of, until
+from tests.unit.worker.ground import Ground, kill, policy_of, until
 
 SMALL = 40
 LARGE = 160
@@ -30,6 +31,15 @@ OPTIONS = WorkerOptions(retention_days=None, evidence=False)
 @action(connector="outside", operation="act", name="growth.act")
 async def act(number: int) -> int:
     return number
+
+
+@step(name="growth.deed")
+async def deed(number: int) -> int:
+    DEEDS.append(number)
+    return number
+
+
+DEEDS: list[int] = []
 
 
 @workflow(name="growth.wide")
@@ -119,6 +129,65 @@ def test_acts_that_end_together_are_closed_each_at_the_same_cost(virtual: Ground
     small = virtual.play(lambda ground: act_widely(ground, SMALL))
     large = virtual.play(lambda ground: act_widely(ground, LARGE))
     assert large <= 1.2 * TIMES * small
+
+
+SAGA = {
+    "holdfast": "definition/1",
+    "name": "growing",
+    "version": 1,
+    "start": {"type": "object", "properties": {"items": {"type": "array", "items": {"type": "integer"}}}},
+    "steps": [
+        {
+            "each": {
+                "repeat": {"over": "=start.items", "item": "x"},
+                "do": [
+                    {
+                        "deed": {
+                            "step": "growth.deed",
+                            "with": {"number": "=x"},
+                            "undo": {"step": "growth.deed", "with": {"number": "=x"}},
+                        }
+                    }
+                ],
+            }
+        },
+        {"fail": {"raise": "ENOUGH"}},
+    ],
+}
+
+
+def test_the_checkpoints_of_a_long_saga_are_written_by_its_length(
+    virtual: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint of a saga has all deeds that are to be undone: the longer it is, the more events come before the
+    next. The run is undone whole by a worker that has nothing but a checkpoint and what came since."""
+    written: list[int] = []
+    commit = MemoryStore.commit
+
+    async def weighed(store: MemoryStore, batch: Sequence[p.Change]) -> list[p.Answer]:
+        written.extend(len(each.checkpoint) for each in batch if isinstance(each, p.Advance) and each.checkpoint)
+        return await commit(store, batch)
+
+    monkeypatch.setattr(MemoryStore, "commit", weighed)
+
+    async def play(ground: Ground, count: int) -> tuple[int, int]:
+        written.clear()
+        DEEDS.clear()
+        deeds = [*range(count), *reversed(range(count))]
+        async with ground.engine(definitions=[SAGA]) as app:
+            run = await app.start("growing", {"items": list(range(count))})
+            while len(DEEDS) < 1.5 * count:
+                await app.changed(0.05)
+            kill(app)
+        async with ground.engine(definitions=[SAGA]) as app:
+            with pytest.raises(RunFailed):
+                await app.run(run.id).result()
+        assert [*dict.fromkeys(DEEDS[:count]), *dict.fromkeys(DEEDS[count:])] == deeds
+        return sum(written), len(written)
+
+    (small, _), (large, times) = (virtual.play(lambda ground, n=n: play(ground, n)) for n in (200, 800))
+    assert times > 5
+    assert large <= 1.5 * 4 * small
 
 
 async def governed(ground: Ground, count: int) -> None:
