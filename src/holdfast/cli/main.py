@@ -67,6 +67,7 @@ COMMANDS: Final = {
     "whoami": ("people.whoami:whoami", "Say for whom a command would act."),
     "policy": ("governance.policies:policy", "Check a policy's file, test it, see why it decides as it does."),
     "backup": ("store.backup:backup", "Write a SQLite store into one file, while workers run."),
+    "compact": ("store.compact:compact", "Give the free pages of a SQLite file back."),
     "prune": ("store.upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("store.upkeep:migrate", "Bring the store's schema up to date."),
     "doctor": ("store.doctor:doctor", "Check the installation and the store."),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import platform
 import shutil
+import sqlite3
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -19,7 +21,7 @@ import msgspec
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.checks import Check
 from holdfast.cli.store.logins import examine_logins
-from holdfast.cli.store.schemas import schema_numbers, sqlite_path
+from holdfast.cli.store.schemas import schema_numbers, sqlite_path, version_of
 from holdfast.cli.store.secrets import examine_secrets
 from holdfast.cli.store.servers import examine_server
 from holdfast.cli.store.wakeups import examine_wakeups
@@ -33,6 +35,7 @@ from holdfast.store.protocol import ReceiptQuery, WorkerRow
 OLDEST_PYTHON: Final = (3, 11)
 LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
 LARGEST_LOG_BYTES: Final = 256 * 1024 * 1024
+CHECK_SECONDS: Final = 5.0
 SHOWN: Final = 20
 MOST_COUNTED: Final = 1000
 OLDEST_UNSEALED_SECONDS: Final = 600
@@ -110,7 +113,13 @@ def _driver(url: str) -> Check:
 
 async def _schema(url: str) -> Check:
     present, newest = await schema_numbers(url)
-    detail = f"schema {present}" if present == newest else f"schema {present}, needed {newest}: run `holdfast migrate`"
+    detail = f"schema {present}"
+    if present < newest:
+        detail += f", needed {newest}: run `holdfast migrate`"
+    elif present > newest:
+        mine, theirs = metadata.version("holdfast"), await version_of(url)
+        needed = f"Holdfast {theirs}" if theirs not in (None, mine) else f"a newer Holdfast than {mine}"
+        detail += f", and this Holdfast knows {newest}: upgrade it, {needed} is needed"
     return Check("schema", present == newest, detail, {"present": present, "newest": newest})
 
 
@@ -120,13 +129,15 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     yield Check("store", good=True, detail=f"{facts.kind} {facts.version}{size}", facts=msgspec.to_builtins(facts))
     if url.startswith("sqlite:"):
         yield _sqlite_settings(sqlite_path(url))
+        yield _pages(sqlite_path(url))
         yield _log(sqlite_path(url))
         yield _disk(sqlite_path(url))
     elif url.startswith("postgres"):
         async for check in examine_server(url):
             yield check
-    yield await _runs(app)
-    yield await _workers(app, url)
+    is_copy = url.startswith("sqlite:") and is_unopened(sqlite_path(url))
+    yield _of_copy(await _runs(app), is_copy)
+    yield _of_copy(await _workers(app, url), is_copy)
     yield await _parked(app)
     yield await _tasks(app)
     yield await _receipts(app)
@@ -134,18 +145,56 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     yield await examine_logins(app)
 
 
+def _of_copy(check: Check, is_copy: bool) -> Check:
+    """A copy that no worker has opened has the workers, and the ready runs, of the moment at which it was made."""
+    if is_copy and not check.good:
+        return Check(check.name, good=True, detail=check.detail, facts=check.facts, warning=True)
+    return check
+
+
+def is_unopened(path: Path) -> bool:
+    """Whether no engine has opened the file for writing since ``holdfast backup`` made it: that turns its log on."""
+    from holdfast.store.sqlite.connection import connect
+
+    with closing(connect(str(path), readonly=True)) as connection:
+        return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete")
+
+
+def _pages(path: Path) -> Check:
+    """SQLite's own check of the file, for some seconds."""
+    from holdfast.store.sqlite.connection import connect, is_interrupt, translated
+
+    until = time.monotonic() + CHECK_SECONDS
+    with translated(str(path)), closing(connect(str(path), readonly=True)) as connection:
+        (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+        try:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError as error:
+            if not is_interrupt(error):
+                raise
+            verdict = None
+    facts = {"verdict": verdict, "free_bytes": free * size, "shrinks": mode != 0}
+    if verdict not in ("ok", None):
+        return Check("pages", good=False, detail=f"the file is damaged ({verdict}): restore a backup", facts=facts)
+    checked = "all are sound" if verdict else f"no damage found in {CHECK_SECONDS:.0f} s, and not all were looked at"
+    hint = "" if mode else "; stop the workers and run `holdfast compact` once, and the file shrinks by itself"
+    return Check("pages", good=True, detail=f"{checked}; {free * size / 1e6:.1f} MB are free{hint}", facts=facts)
+
+
 def _sqlite_settings(path: Path) -> Check:
     from holdfast.store.sqlite.connection import connect
 
-    connection = connect(str(path), readonly=True)
-    try:
+    with closing(connect(str(path), readonly=True)) as connection:
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
-    finally:
-        connection.close()
     names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
-    good = mode == "wal" and synchronous >= 2
+    good = mode in ("wal", "delete") and synchronous >= 2
     detail = f"journal mode {mode}, synchronous {names.get(synchronous, synchronous)}; the clock is this host's own"
+    if mode == "delete":
+        detail += "; this is a backup that no worker has opened yet: the first one turns its log on"
     return Check("settings", good, detail, {"journal_mode": mode, "synchronous": names.get(synchronous)})
 
 

@@ -33,6 +33,37 @@ def sqlite_path(url: str) -> Path:
     return Path(store.path)
 
 
+async def version_of(url: str) -> str | None:
+    """The version of Holdfast that brought the store's schema up to date; None where that is not written there."""
+    if url.startswith("postgres"):
+        return await _postgres_version(url)
+    from holdfast.store.sqlite.connection import connect
+
+    connection = connect(str(sqlite_path(url)), readonly=True)
+    try:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_versions'").fetchone():
+            return None
+        found = connection.execute("SELECT holdfast FROM schema_versions ORDER BY number DESC LIMIT 1").fetchone()
+        return None if found is None else str(found[0])
+    finally:
+        connection.close()
+
+
+async def _postgres_version(url: str) -> str | None:
+    from holdfast.store.postgres import connection as c
+    from holdfast.store.postgres.primary import connect
+    from holdfast.store.postgres.sql import SQL
+
+    connection = await connect(url)
+    try:
+        found = await connection.fetchval(SQL["version_of_schema"])
+        return None if found is None else str(found)
+    except c.failures() as error:
+        raise c.translate(error, url) from error
+    finally:
+        await c.close(connection)
+
+
 def _sqlite(url: str) -> tuple[int, int]:
     from holdfast.store.sqlite.connection import connect, schema_of
 

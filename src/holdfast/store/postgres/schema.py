@@ -134,5 +134,9 @@ async def _migrate(connection: Any, url: str) -> None:
         for migration in missing:
             await connection.execute(migration.sql, timeout=MIGRATION_SECONDS)
             await connection.execute(SQL["note_migration"], migration.number, migration.name)
+        if missing:
+            from importlib.metadata import version  # only here: it takes long to load
+
+            await connection.execute(SQL["note_version"], missing[-1].number, version("holdfast"))
         if missing:  # after all of them: a new table has its policies from the start
             await connection.execute(SQL["secure_rows"], timeout=MIGRATION_SECONDS)

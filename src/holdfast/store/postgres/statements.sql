@@ -826,6 +826,13 @@ SELECT coalesce(max(number), 0) FROM holdfast_schema;
 -- name: note_migration
 INSERT INTO holdfast_schema (number, name) VALUES ($1, $2);
 
+-- name: note_version
+UPDATE holdfast_schema SET holdfast = $2 WHERE number = $1;
+
+-- name: version_of_schema
+-- A table of an earlier version has no such column, and then JSON has none of its fields.
+SELECT to_jsonb(holdfast_schema) ->> 'holdfast' FROM holdfast_schema ORDER BY number DESC LIMIT 1;
+
 -- name: process
 SELECT pg_backend_pid();
 

@@ -27,6 +27,11 @@ OLDEST_SQLITE: Final = (3, 38, 0)
 APPLICATION_ID: Final = 0x486F6C64  # "Hold"
 PATIENCE_SECONDS: Final = 10
 
+PORTION: Final = 500
+"""How many free pages one transaction gives back: other processes wait for the lock no longer than a moment."""
+SPARE: Final = 1000
+"""Free pages that are kept for what comes next. More than a quarter of the file are given back."""
+
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_TEXT: Final = "Could not decode to UTF-8"  # the driver's error for a text column; it has no code
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -35,6 +40,11 @@ _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether another process holds the write lock."""
     return _primary(error) in _BUSY
+
+
+def is_interrupt(error: sqlite3.Error) -> bool:
+    """Whether a progress handler has ended the statement."""
+    return _primary(error) == sqlite3.SQLITE_INTERRUPT
 
 
 def _primary(error: sqlite3.Error) -> int | None:
@@ -167,6 +177,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     migrations = load_migrations("holdfast.store.sqlite")
     with translated(path):
         check_schema(schema_of(connection, path), path)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; of another it changes nothing
         _use_write_ahead_log(connection)
         _mark(connection, path)
         connection.execute("BEGIN IMMEDIATE")
@@ -177,6 +188,10 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
                 for statement in _split(migration.sql):
                     connection.execute(statement)
             if present < len(migrations):
+                from importlib.metadata import version  # only here: it takes long to load
+
+                mine = (len(migrations), version("holdfast"))
+                connection.execute("INSERT OR REPLACE INTO schema_versions VALUES (?, ?)", mine)
                 connection.execute(f"PRAGMA user_version = {len(migrations)}")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute("COMMIT")
@@ -198,6 +213,14 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def shrink(connection: sqlite3.Connection) -> None:
+    """Inside a transaction that has deleted much: give some free pages back, if they are many."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if free > max(SPARE, pages // 4):
+        connection.execute(f"PRAGMA incremental_vacuum({PORTION})").fetchall()
 
 
 def check_schema(present: int, path: str) -> None:

@@ -1,16 +1,39 @@
-"""A person's acts on runs, tasks, definitions and items, with their notes: each is judged, then made completely."""
+"""A person's acts on runs, tasks, definitions and items, with their notes: each is judged, then made completely.
+
+Also the deletion of runs that ended long ago.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.store import protocol as p
 from holdfast.store.items import item_fits, item_key
 from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.sql_rows import item_columns
 from holdfast.store.sqlite.cell_roots import last_root, put_root
+from holdfast.store.sqlite.connection import shrink
 from holdfast.store.sqlite.sql import SQL
+
+PRUNED: Final = (
+    "clear_inbox",
+    "clear_work",
+    "clear_progress",
+    "prune_blobs",
+    "prune_blob_uses",
+    "prune_segments",
+    "drop_checkpoint",
+    "prune_deliveries",
+    "prune_write_counts",
+    "prune_cells",
+    "prune_deleted_cells",
+    "prune_roots",
+    "prune_nodes",
+    "prune_attributes",
+    "prune_run",
+)
 
 Apply = Callable[[sqlite3.Cursor, p.Change], p.Answer]
 
@@ -94,3 +117,13 @@ def set_pause(cursor: sqlite3.Cursor, change: p.Pause | p.Unpause) -> bool:
     # Workers that have declined the run may try again: a person may have corrected the cause.
     cursor.execute(SQL["forget_declined"], change.key)
     return cursor.execute(SQL["unpause"], (*change.key, change.at)).rowcount == 1
+
+
+def prune(connection: sqlite3.Connection, ended_before: int, limit: int) -> int:
+    """Delete runs that ended before then, and give pages that they leave free back to the file system."""
+    keys = connection.execute(SQL["prunable"], (ended_before, limit)).fetchall()
+    for key in keys:  # one run after the other: a blob is deleted with the last run that uses it
+        for name in PRUNED:
+            connection.execute(SQL[name], key)
+    shrink(connection)
+    return len(keys)

@@ -30,7 +30,7 @@ from holdfast.store.sqlite.cell_roots import NewNodes
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated, uninterrupted
 from holdfast.store.sqlite.identity import FileIdentity
-from holdfast.store.sqlite.operations import set_pause
+from holdfast.store.sqlite.operations import prune, set_pause
 from holdfast.store.sqlite.queries import SqliteQueries
 from holdfast.store.sqlite.sql import SQL
 from holdfast.store.sqlite.usual_deliveries import DeliverySorter, UsualDeliveries
@@ -38,23 +38,6 @@ from holdfast.store.sqlite.usual_turns import Unusual, UsualTurns, usual_turns, 
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
 WATCH_SECONDS: Final = 0.1
-PRUNED: Final = (
-    "clear_inbox",
-    "clear_work",
-    "clear_progress",
-    "prune_blobs",
-    "prune_blob_uses",
-    "prune_segments",
-    "drop_checkpoint",
-    "prune_deliveries",
-    "prune_write_counts",
-    "prune_cells",
-    "prune_deleted_cells",
-    "prune_roots",
-    "prune_nodes",
-    "prune_attributes",
-    "prune_run",
-)
 
 
 class SqliteStore(SqliteQueries):
@@ -339,11 +322,7 @@ class SqliteStore(SqliteQueries):
 
     async def prune(self, ended_before: int, limit: int) -> int:
         async with self._transaction() as connection:
-            keys = connection.execute(SQL["prunable"], (ended_before, limit)).fetchall()
-            for key in keys:  # one run after the other: a blob is deleted with the last run that uses it
-                for name in PRUNED:
-                    connection.execute(SQL[name], key)
-        return len(keys)
+            return prune(connection, ended_before, limit)
 
     async def untold(self, ended_before: int, limit: int) -> list[p.Run]:
         return [sql_rows.run(row) for row in self._read(SQL["untold"], (ended_before, limit))]
