@@ -1,9 +1,16 @@
 """The addresses of webhooks. Whoever sends something there is proved by the signature of what they send, and by that
-alone: no token is looked at, and without a good signature nothing is told but that it is refused."""
+alone: no token is looked at, and without a good signature nothing is told but that it is refused.
+
+1. A body that is too large is refused before it is read.
+2. The signature is checked. Nothing of the body is parsed before that.
+3. A delivery that is not proved is counted for its address at this webhook, and refused. No number of them keeps out
+   one that is proved, and a webhook that is not there is answered and counted alike.
+4. A delivery that is proved is counted for the webhook, its nesting is checked, and then it is carried out.
+"""
 
 from __future__ import annotations
 
-import logging
+import hashlib
 from typing import Final
 
 import msgspec
@@ -14,8 +21,6 @@ from holdfast.client.engine import Holdfast
 from holdfast.errors import (
     EngineError,
     HoldfastError,
-    KeyLocked,
-    SecretMissing,
     ServerReadOnly,
     StoreUnavailable,
     TooManyRequests,
@@ -30,8 +35,6 @@ from holdfast.server.public import PublicRoute
 from holdfast.server.route import BODY_LIMIT, JSON
 from holdfast.server.router import path_of
 from holdfast.server.settings import ServerSettings
-
-log = logging.getLogger("holdfast.webhooks")
 
 WORDS: Final = (
     "Take a delivery for a webhook. It is signed with the webhook's secret; one that comes again is answered with the "
@@ -54,30 +57,27 @@ class Hooks:
             return await self._taken(request)
         except EngineError:
             raise
-        except (SecretMissing, KeyLocked) as error:  # who proves nothing is told nothing of secrets, not even names
-            log.warning("a delivery could not be checked: %s", error)
-            cannot = StoreUnavailable("deliveries to this webhook cannot be checked just now.")
-            return problems.answer(cannot, path_of(request.scope))
         except HoldfastError as error:  # a sender is a program: it gets a problem, never a page
             return problems.answer(error, path_of(request.scope))
 
     async def _taken(self, request: Request) -> Response:
         tenant, id = request.path_params["tenant"], request.path_params["webhook"]
-        address, place = sender_of(request), f"{tenant}/{id}"
-        if self._failures.is_empty(address):
-            raise TooManyRequests("too many deliveries from here were refused.", retry_after=60)
-        if seconds := self._rates.take(place):
-            raise TooManyRequests("these are more deliveries than one webhook takes.", retry_after=seconds)
+        place = f"{tenant}/{id}"
         if self._settings.read_only:
             raise ServerReadOnly("this server was started with --read-only: nothing can be changed through it.")
         self._check_open()
         body = await body_of(request, BODY_LIMIT)
-        check_depth(body, self._settings.body_depth)
+
+        def admit() -> None:
+            if seconds := self._rates.take(place):
+                raise TooManyRequests("these are more deliveries than one webhook takes.", retry_after=seconds)
+            check_depth(body, self._settings.body_depth)
+
         try:
-            outcome = await self._app.webhooks.receive(tenant, id, request.headers, body)
-        except WebhookRefused:
-            self._failures.take(address)
-            self._rates.give_back(place)  # else strangers could use up what its sender may send
+            outcome = await self._app.webhooks.receive(tenant, id, request.headers, body, admit=admit)
+        except WebhookRefused as error:
+            if self._failures.take(_digest(place, sender_of(request))):
+                raise TooManyRequests("too many deliveries from here were refused.", retry_after=60) from error
             raise
         return Response(msgspec.json.encode(outcome), media_type=JSON)
 
@@ -86,3 +86,8 @@ class Hooks:
             self._app.check_open()
         except HoldfastError:
             raise StoreUnavailable("the engine of this server is not open yet, or not any more.") from None
+
+
+def _digest(place: str, address: str) -> str:
+    """A short key for an address at a webhook: a stranger may name webhooks as long as a request's address can be."""
+    return hashlib.sha256(f"{address} {place}".encode("utf-8", "surrogatepass")).hexdigest()

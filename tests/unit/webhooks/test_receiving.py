@@ -70,6 +70,13 @@ async def hooked(settings: ServerSettings | None = None) -> AsyncIterator[Hooked
             yield Hooked(app, client)
 
 
+@asynccontextmanager
+async def client_at(server: Server, address: str) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(server.asgi, client=(address, 1))
+    async with httpx.AsyncClient(base_url="http://holdfast.example", transport=transport) as client:
+        yield client
+
+
 def code_of(response: httpx.Response) -> tuple[int, str]:
     assert response.headers["content-type"] == "application/problem+json"
     return response.status_code, response.json()["code"]
@@ -255,25 +262,62 @@ def test_more_than_a_webhook_takes_is_refused_with_a_time() -> None:
 
 
 def test_strangers_use_up_nothing_of_what_the_sender_may_send() -> None:
-    """An unproved delivery is counted for its address alone, and all addresses of one IPv6 network are one."""
+    """An unproved delivery is counted for its webhook and address, and all addresses of one IPv6 network are one. A
+    proved one is taken all the same, also from there: others may share the address, of a proxy or a large sender."""
 
     async def main() -> None:
         async with hooked(SLOW) as it:
             await it.hook("orders", StartTemplate("pays"))
+            await it.hook("other", StartTemplate("pays"))
             server, path = Server(it.app, settings=SLOW, console=False), f"/hooks/{T}/orders"
             seen = []
             for number in range(5):
-                transport = httpx.ASGITransport(server.asgi, client=(f"2001:db8::{number + 1}", 1))
-                async with httpx.AsyncClient(base_url="http://holdfast.example", transport=transport) as stranger:
+                async with client_at(server, f"2001:db8::{number + 1}") as stranger:
                     seen.append((await stranger.post(path, content=b"{}")).status_code)
             assert seen == [401, 401, 401, 429, 429]
-            own = Hooked(it.app, httpx.AsyncClient(base_url="http://x", transport=httpx.ASGITransport(server.asgi)))
-            own.secrets = it.secrets
-            assert [(await own.send("orders", {"order": "x"}, f"m-{number}")).status_code for number in range(2)] == [
-                200,
-                429,
-            ]
-            await own.client.aclose()
+            async with client_at(server, "2001:db8::9") as client:
+                own = Hooked(it.app, client)
+                own.secrets = it.secrets
+                sent = [await own.send("orders", {"order": "x"}, f"m-{number}") for number in range(2)]
+                assert [answer.status_code for answer in sent] == [200, 429]
+                refused = await client.post(f"/hooks/{T}/other", content=b"{}")
+                assert code_of(refused) == (401, "webhook_refused")
+
+    asyncio.run(main())
+
+
+def test_limits_do_not_show_which_webhooks_there_are() -> None:
+    """A webhook that is not there is answered and counted as one that is, however many unproved deliveries come."""
+
+    async def main() -> None:
+        async with hooked(SLOW) as it:
+            await it.hook("orders", StartTemplate("pays"))
+            await it.hook("locked", StartTemplate("pays"), secret_name="NOT_THERE")
+            seen = {}
+            for place in (f"{T}/orders", f"{T}/locked", f"{T}/missing", "nobody/orders"):
+                answers = [await it.client.post(f"/hooks/{place}", content=b"{}") for _ in range(5)]
+                seen[place] = [
+                    (each.status_code, each.json()["detail"], each.headers.get("retry-after")) for each in answers
+                ]
+            assert len(set(map(tuple, seen.values()))) == 1, seen
+            assert [status for status, _, _ in seen[f"{T}/orders"]] == [401, 401, 401, 429, 429]
+            assert (await it.send("orders", {"order": "x"})).status_code == 200
+
+    asyncio.run(main())
+
+
+def test_nothing_of_an_unproved_body_is_read() -> None:
+    """What is nested too deep, or is no JSON, is refused like all that is not proved; what is too large before it is
+    read. A proved one is told what is wrong."""
+
+    async def main() -> None:
+        async with hooked() as it:
+            await it.hook("orders", StartTemplate("pays"))
+            wrong = new_secret("standard")
+            for body in (b"[" * 70 + b"]" * 70, b"no json", b'{"a":' + b"[]," * 70 + b'"' + b'\\"' * 15_000):
+                assert code_of(await it.send("orders", body, secret=wrong)) == (401, "webhook_refused")
+            assert code_of(await it.send("orders", b"x" * (2**20 + 1), secret=wrong)) == (413, "body_too_large")
+            assert code_of(await it.send("orders", b"[" * 70 + b"]" * 70)) == (400, "malformed_request")
 
     asyncio.run(main())
 
@@ -301,7 +345,12 @@ def test_a_rotated_secret_counts_beside_the_one_before_it_for_a_while() -> None:
     asyncio.run(main())
 
 
-def test_the_servers_secret_is_named_and_a_missing_one_is_told_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_secret_is_named_and_a_missing_one_is_in_the_log_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sender cannot be proved without it, so it is refused like any other: an answer of its own would show that there
+    is such a webhook."""
+
     async def main() -> None:
         async with hooked() as it:
             await it.hook("orders", StartTemplate("pays"), secret_name="ORDERS_HOOK")
@@ -310,8 +359,9 @@ def test_the_servers_secret_is_named_and_a_missing_one_is_told_to_nobody(monkeyp
             assert answer.status_code == 200
             monkeypatch.delenv("HOLDFAST_SECRET_ORDERS_HOOK")
             answer = await it.send("orders", {"order": "x"}, "m-2", secret="what the server was given")
-            assert code_of(answer)[0] == 503
+            assert code_of(answer) == (401, "webhook_refused")
             assert "ORDERS_HOOK" not in answer.text
+            assert "ORDERS_HOOK" in caplog.text
 
     asyncio.run(main())
 

@@ -17,7 +17,7 @@ user only if it names one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -189,11 +189,20 @@ class Webhooks:
         return MadeWebhook(webhook=webhook_info(row), secret=texts[-1])
 
     @operation("webhooks.receive")
-    async def receive(self, tenant: str, id: str, headers: Mapping[str, str], body: bytes) -> WebhookOutcome:
+    async def receive(
+        self,
+        tenant: str,
+        id: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        admit: Callable[[], None] | None = None,
+    ) -> WebhookOutcome:
         """Take a delivery: check its signature, and do once what the webhook says. For servers: whoever sends it is
-        proved by the signature alone. Raises WebhookRefused, NotPermitted where the webhook's user may not do this, and
-        what the act itself raises: then nothing was done, and it may be sent again."""
-        return await Receiver(self._app).receive(tenant, id, headers, body)
+        proved by the signature alone. ``admit`` is called once when the sender is proved, before the body is parsed:
+        what it raises refuses the delivery. Raises WebhookRefused, NotPermitted if the webhook's user may not do this,
+        and what the act itself raises: then nothing was done, and it may be sent again."""
+        return await Receiver(self._app).receive(tenant, id, headers, body, admit)
 
     async def _principal(
         self, id: str, does: w.WebhookAct, user: str | None, before: w.Webhook | None, tenant: str

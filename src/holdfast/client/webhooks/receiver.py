@@ -22,7 +22,15 @@ from holdfast.client.templates.emitter import Emitter
 from holdfast.client.templates.instance_starter import InstanceStarter
 from holdfast.client.views.times import moment
 from holdfast.client.views.webhooks import WebhookOutcome
-from holdfast.errors import InvalidRequest, RunEnded, RunNotFound, SecretMissing, TemplateNotFound, WebhookRefused
+from holdfast.errors import (
+    InvalidRequest,
+    KeyLocked,
+    RunEnded,
+    RunNotFound,
+    SecretMissing,
+    TemplateNotFound,
+    WebhookRefused,
+)
 from holdfast.journal.attribution import given_by
 from holdfast.programs.function.values import encode
 from holdfast.runs import messages
@@ -52,7 +60,9 @@ class Receiver:
     def __init__(self, app: Holdfast) -> None:
         self._app = app
 
-    async def receive(self, tenant: str, id: str, headers: Mapping[str, str], body: bytes) -> WebhookOutcome:
+    async def receive(
+        self, tenant: str, id: str, headers: Mapping[str, str], body: bytes, admit: Callable[[], None] | None = None
+    ) -> WebhookOutcome:
         """See ``Webhooks.receive``."""
         small = {name.lower(): value for name, value in headers.items()}
         while True:
@@ -61,6 +71,9 @@ class Receiver:
             if row is None or delivery is None:
                 log.info("a delivery to webhook %s of tenant %s was refused: nothing proves its sender", id, tenant)
                 raise WebhookRefused(REFUSED)
+            if admit is not None:
+                admit()
+                admit = None  # a webhook that has changed meanwhile is looked at again, and the delivery is the same
             webhook = w.read_webhook(row)
             incoming = w.Incoming(_id_of(webhook, delivery, small), _read(body), small, moment(self._app.clock.now()))
             if not w.is_for(webhook, incoming):
@@ -72,13 +85,19 @@ class Receiver:
     async def _proved(
         self, tenant: str, id: str, row: p.ItemRow | None, headers: Mapping[str, str], body: bytes
     ) -> str | None:
-        """The proved id of a delivery. A webhook that is not there takes as long as a wrong signature."""
+        """The proved id of a delivery. A webhook that is not there takes as long as a wrong signature, and one whose
+        secret cannot be had proves nothing, either: only the log says why."""
         now = self._app.clock.now() / 1e6
         webhook = None if row is None else w.read_webhook(row)
         if webhook is None or webhook.disabled:
             proved_id("standard", _NOBODY, headers, body, now)
             return None
-        return proved_id(webhook.scheme, await self._secrets(tenant, id, webhook), headers, body, now, webhook.header)
+        try:
+            secrets = await self._secrets(tenant, id, webhook)
+        except (SecretMissing, KeyLocked) as error:
+            log.warning("a delivery to webhook %s of tenant %s cannot be checked: %s", id, tenant, error)
+            return None
+        return proved_id(webhook.scheme, secrets, headers, body, now, webhook.header)
 
     async def _secrets(self, tenant: str, id: str, webhook: w.Webhook) -> tuple[str, ...]:
         if webhook.secret_name:

@@ -28,10 +28,6 @@ class Rates:
         self._keep(key, left - count)
         return 0.0
 
-    def give_back(self, key: str, count: float = 1.0) -> None:
-        """Put back what was taken: it does not count."""
-        self._keep(key, min(self._at_once, self._left(key) + count))
-
     def is_empty(self, key: str) -> bool:
         """Whether nothing can be taken just now."""
         return self._left(key) < 1.0
