@@ -28,7 +28,8 @@ FIRST_NUMBER: Final = 1
 
 _ENDORSEMENT: Final = "holdfast.audit.key.1"
 _RETIRED: Final = re.compile(rb"^key \d+: ([0-9a-f]{32}) \(retired\)\s*$", re.MULTILINE)
-_PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
+_PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[^-]*+(?:-----END PUBLIC KEY-----)?")
+"""One without an end is found, too, and cannot be read."""
 
 
 class PublicKey(msgspec.Struct, frozen=True, gc=False):

@@ -30,7 +30,7 @@ def operator() -> str:
 
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_DURATION: Final = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)([smhdw])")
 
 store_url = click.option(
     "--store", envvar="HOLDFAST_STORE", metavar="URL", help=f"The store. [HOLDFAST_STORE; default {DEFAULT_STORE}]"

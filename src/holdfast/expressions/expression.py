@@ -6,7 +6,6 @@ times. Times and durations are ``datetime`` and ``timedelta``, cut off below the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,7 +31,7 @@ from holdfast.expressions.syntax import Tree
 LONGEST_LIST: Final = 2_000
 """How many items a list or map has at most that a macro reads: `map` and `filter` cost the square, 60 ms for these."""
 
-_BRANCHES: Final = re.compile(r"found no matching overload for '_\?_:_' applied to '\(.*?, (.*), (.*)\)'")
+_BRANCHES: Final = "found no matching overload for '_?_:_' applied to '("
 
 
 class Expression:
@@ -147,7 +146,7 @@ def _placed(original: str, types: Mapping[str, str], faults: tuple[Fault, ...]) 
 
 
 def _explained(what: str) -> str:
-    branches = _BRANCHES.search(what)
-    if branches is None:
+    first, _, second = what.partition(_BRANCHES)[2].rpartition(")'")[0].partition(", ")[2].rpartition(", ")
+    if not first:
         return what
-    return f"one branch of `?` is {branches[1]}, the other {branches[2]}: write `dyn(…)` around one if that is meant"
+    return f"one branch of `?` is {first}, the other {second}: write `dyn(…)` around one if that is meant"

@@ -6,8 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_QUOTED: Final = r"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-_RAW: Final = r"\"\"\".*?\"\"\"|'''.*?'''|\"[^\"\n]*\"|'[^'\n]*'"
+# A text without an end is one, too: if it were none, each quote in it would be tried, and all of it read each time.
+_QUOTED: Final = (
+    r"\"\"\"(?:\\.|[^\\\"]|\"(?!\"\"))*+(?:\"\"\")?|'''(?:\\.|[^\\']|'(?!''))*+(?:''')?"
+    r"|\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n])*+'?"
+)
+_RAW: Final = r"\"\"\"(?:[^\"]|\"(?!\"\"))*+(?:\"\"\")?|'''(?:[^']|'(?!''))*+(?:''')?|\"[^\"\n]*+\"?|'[^'\n]*+'?"
 TOKEN: Final = re.compile(
     rf"(?P<skip>\s+|//[^\n]*)|(?P<raw>(?:[bB]?[rR]|[rR][bB])(?:{_RAW}))|(?P<string>[bB]?(?:{_QUOTED}))"
     r"|(?P<number>0[xX][0-9a-fA-F]+[uU]?|(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?[uU]?)|(?P<word>[A-Za-z_]\w*)"

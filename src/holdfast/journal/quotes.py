@@ -70,9 +70,11 @@ def without_forms(text: str, forms: Iterable[str], mask: str = MASK) -> str:
             covered[-1][1] = max(end, covered[-1][1])
         else:
             covered.append([start, end])
-    for start, end in reversed(covered):
-        text = f"{text[:start]}{mask}{text[end:]}"
-    return text
+    if not covered:
+        return text
+    begins = [0, *(end for _, end in covered)]
+    ends = [*(start for start, _ in covered), len(text)]
+    return mask.join(text[begin:end] for begin, end in zip(begins, ends, strict=True))
 
 
 def value_without(value: Any, forms: Collection[str]) -> Any:
@@ -90,11 +92,21 @@ def value_without(value: Any, forms: Collection[str]) -> Any:
 
 
 def _places(text: str, form: str) -> Iterator[tuple[int, int]]:
+    """The places that a form covers. If it overlaps with itself again and again, they are one: to look for each of them
+    would take as long as the form for each sign of the text."""
     if len(form) < SHORTEST:
         for match in re.finditer(rf"(?<!\w){re.escape(form)}(?!\w)", text):
             yield match.span()
         return
     start = text.find(form)
     while start >= 0:
-        yield start, start + len(form)
-        start = text.find(form, start + 1)
+        end = start + len(form)
+        again = text.find(form, start + 1)
+        if 0 < again - start <= len(form) // 2:
+            step = again - start  # the form repeats itself, so the text may do so, too: no other place is nearer
+            tail = form[-step:]
+            while text.startswith(tail, end):
+                end += step
+            again = text.find(form, end - len(form) + 1)
+        yield start, end
+        start = again

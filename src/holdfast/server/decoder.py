@@ -18,8 +18,8 @@ from holdfast.errors import MalformedRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
-_AT: Final = re.compile(r" - at `\$(?P<place>.*)`$")
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+"""A text without an end is one, too: if it were none, each quote in it would be tried, and all of it read each time."""
 
 _DECODERS: Final[dict[type[msgspec.Struct], msgspec.json.Decoder[Any]]] = {}
 
@@ -120,11 +120,11 @@ def _faults(values: Any, kind: type[msgspec.Struct], place: str, *, strict: bool
 
 def _fault(place: str, text: str) -> Fault:
     """msgspec says the place at the end of its message."""
-    found = _AT.search(text)
-    if found is None:
+    what, found, inner = text.rpartition(" - at `$")
+    if not found or not inner.endswith("`"):
         return place, text
-    inner = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", found["place"]).replace(".", "/")
-    return place + inner, text[: found.start()]
+    inner = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", inner.removesuffix("`")).replace(".", "/")
+    return place + inner, what
 
 
 def _shown(value: object) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InvalidFunction
 from holdfast.journal.payload import Failure
-from holdfast.journal.quotes import MASK, SHORTEST
+from holdfast.journal.quotes import MASK, SHORTEST, without_forms
 from holdfast.programs.function.secrets import Secrets
 
 ARGUMENTS = ["token", "fields", "number"]
@@ -225,3 +225,17 @@ def test_no_text_around_it_saves_a_secret(secret: str, before: str, after: str) 
     """It is removed in every place that quotes it."""
     scrubbed = secrets("token").scrub(Failure("T", before + secret + after), {"token": secret})
     assert all(secret not in part for part in scrubbed.message.split(MASK))
+
+
+@given(st.text("ab", max_size=40), st.sets(st.text("ab", min_size=SHORTEST, max_size=12), max_size=3))
+def test_every_sign_that_a_form_covers_is_masked_and_no_other(text: str, forms: set[str]) -> None:
+    """Also where a form overlaps with itself: what is left is what no occurrence of any form covers."""
+    covered = {
+        place
+        for form in forms
+        for start in range(len(text))
+        if text.startswith(form, start)
+        for place in range(start, start + len(form))
+    }
+    left = without_forms(text, forms).replace(MASK, "")
+    assert left == "".join(sign for place, sign in enumerate(text) if place not in covered)

@@ -7,6 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import process_time
 from typing import Any
 
 import httpx
@@ -318,6 +319,21 @@ def test_nothing_of_an_unproved_body_is_read() -> None:
                 assert code_of(await it.send("orders", body, secret=wrong)) == (401, "webhook_refused")
             assert code_of(await it.send("orders", b"x" * (2**20 + 1), secret=wrong)) == (413, "body_too_large")
             assert code_of(await it.send("orders", b"[" * 70 + b"]" * 70)) == (400, "malformed_request")
+
+    asyncio.run(main())
+
+
+def test_a_body_of_unfinished_texts_does_not_hold_the_server_up() -> None:
+    """Signed or not, a body of the largest size is judged in a moment: it took minutes."""
+
+    async def main() -> None:
+        async with hooked() as it:
+            await it.hook("orders", StartTemplate("pays"))
+            body = b'{"a":' + b"[]," * 70 + b'"' + b'\\"' * 500_000
+            for secret, status in ((new_secret("standard"), 401), ("", 400)):
+                began = process_time()
+                assert (await it.send("orders", body, secret=secret)).status_code == status
+                assert process_time() - began < 5
 
     asyncio.run(main())
 

@@ -47,10 +47,8 @@ REFUSED: Final = frozenset(
 
 MISSING: Final = "Expressions in jq need an extra: pip install 'holdfast[serverless]'."
 
-_COMPLAINT: Final = re.compile(
-    r"^jq: error: (?P<what>.*?)(?: \(.*\))?(?: at <top-level>, line (?P<line>\d+)(?:, column (?P<column>\d+))?:?)?$",
-    re.MULTILINE,
-)
+_COMPLAINT: Final = "jq: error: "
+_PLACE: Final = re.compile(r" at <top-level>, line (?P<line>\d+)(?:, column (?P<column>\d+))?:?$")
 
 _process = EvaluationProcess("holdfast.expressions.jq.process", None, CUT_OFF_SECONDS, BARE_ENVIRONMENT)
 
@@ -64,6 +62,8 @@ class JqExpression:
         if not self.text:
             raise InvalidExpression((Fault(1, 1, "it is empty"),))
         tokens = lex(self.text)
+        if not tokens:
+            raise InvalidExpression((Fault(1, 1, "it is a comment, and nothing else"),))
         _refuse(self.text, tokens)
         self._names = sorted({token.word for token in tokens if token.kind == "variable"} & set(names))
         self.shape: Final = DYN
@@ -196,11 +196,18 @@ def _reads(tokens: list[JqToken]) -> set[tuple[str, ...]]:
 
 
 def _faults(message: str) -> list[Fault]:
-    found = [
-        Fault(max(int(each["line"] or 2) - 1, 1), int(each["column"] or 1), each["what"])
-        for each in _COMPLAINT.finditer(message)
-    ]
-    return found or [Fault(1, 1, message.partition("\n")[0])]
+    lines = [line.removeprefix(_COMPLAINT) for line in message.split("\n") if line.startswith(_COMPLAINT)]
+    return [_fault(line) for line in lines] or [Fault(1, 1, message.partition("\n")[0])]
+
+
+def _fault(complaint: str) -> Fault:
+    """One complaint of the library, without what it adds in parentheses."""
+    place = _PLACE.search(complaint)
+    what = complaint if place is None else complaint[: place.start()]
+    if what.endswith(")"):
+        what = what.partition(" (")[0]
+    line, column = (None, None) if place is None else place.group("line", "column")
+    return Fault(max(int(line or 2) - 1, 1), int(column or 1), what)
 
 
 # -- what needs no engine ----------------------------------------------------------------------------------------------

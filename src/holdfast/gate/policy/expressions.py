@@ -9,7 +9,6 @@ index that is computed), the whole map stays.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -117,7 +116,9 @@ def _syntax_faults(text: str, faults: Iterable[Fault]) -> Iterator[Fault]:
 def _short(what: str) -> str:
     """The parser's message without its list of everything that would be valid there."""
     what = what.removeprefix("Syntax error: ")
-    return re.sub(r" expecting \{.*\}$", "", what).replace("'<EOF>'", "the end").replace("<EOF>", "the end")
+    if what.endswith("}"):
+        what = what.partition(" expecting {")[0]
+    return what.replace("'<EOF>'", "the end").replace("<EOF>", "the end")
 
 
 class _Scan:

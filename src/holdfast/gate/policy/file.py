@@ -133,7 +133,7 @@ def read_as(
 
 def seconds_of(duration: str) -> int:
     """The length of a duration such as ``4h`` or ``1d12h``."""
-    return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
+    return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(?<!\d)(\d+)([smhdw])", duration))
 
 
 def text_of(data: bytes, source: str) -> str:

@@ -33,6 +33,7 @@ class Document:
         self._text = text
         self._values: dict[Path, yaml.Node] = {}
         self._keys: dict[Path, yaml.Node] = {}
+        self._offsets: dict[Path, list[int]] = {}  # of a text with faults: it may have thousands
         try:
             if self._is_sound():
                 loader = yaml.SafeLoader(text)
@@ -59,7 +60,9 @@ class Document:
         lines = node.value.split("\n")
         wanted = sum(len(part) + 1 for part in lines[: line - 1]) + column - 1
         raw = self._text[node.start_mark.index : node.end_mark.index]
-        offsets = list(_offsets(raw, node.value, node.style))
+        if path not in self._offsets:
+            self._offsets[path] = list(_offsets(raw, node.value, node.style))
+        offsets = self._offsets[path]
         if wanted < len(offsets):
             at = offsets[wanted]
         else:  # the text ends too early: give the place just after its last character
@@ -160,7 +163,9 @@ def _offsets(raw: str, value: str, style: str | None) -> Iterator[int]:
             at += 1
         if style == '"':
             while raw.startswith("\\\n", at):
-                at += 2 + len(raw[at + 2 :]) - len(raw[at + 2 :].lstrip(_BLANK))
+                at += 2
+                while at < len(raw) and raw[at] in _BLANK:
+                    at += 1
         yield at
         if style == "'" and raw.startswith("''", at):
             at += 2

@@ -18,7 +18,7 @@ _UNITS: Final = {
     "ms": 1_000,
     "us": 1,
 }
-_PART: Final = r"(\d+(?:\.\d+)?)(ms|us|[wdhms])"
+_PART: Final = r"(?<!\d)(\d+(?:\.\d+)?)(ms|us|[wdhms])"
 _PLAIN: Final = re.compile(rf"(?:{_PART})+")
 _NUMBER: Final = r"(\d+(?:[.,]\d+)?)"
 _ISO: Final = re.compile(

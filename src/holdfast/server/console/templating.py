@@ -49,7 +49,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """A sign and a tone for each state: colour is never all that tells them apart."""
 
-_COMMANDS: Final = re.compile(r" \(`[^`]*`[^)]*\)| `[^`]*` lets it go on\.")
+_COMMANDS: Final = re.compile(r" \(`[^`]*`[^()]*+\)| `[^`]*` lets it go on\.")
 LONGEST_VALUE: Final = 4000
 
 

@@ -9,7 +9,10 @@ from holdfast.errors import InvalidRequest
 
 LONGEST: Final = 100_000
 
-_IGNORED: Final = re.compile(r'"""(?:\\"""|[^"]|"(?!""))*"""|"(?:\\.|[^"\\\n])*"|#[^\n]*')
+_IGNORED: Final = re.compile(
+    r'"""(?:\\"""|[^"]|"(?!""))*+(?:"""|(?P<open_block>))'
+    r'|"(?:\\.|[^"\\\n\r])*+(?:"|(?P<open>))|#[^\n\r]*'
+)
 _TOKEN: Final = re.compile(r"[{}()]|[A-Za-z_][A-Za-z0-9_]*")
 _KINDS: Final = frozenset({"query", "mutation", "subscription"})
 
@@ -36,7 +39,7 @@ def _operations(document: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     depth = 0
     head: list[str] = []
-    for word in _TOKEN.findall(_IGNORED.sub(" ", document)):
+    for word in _TOKEN.findall(_IGNORED.sub(_blank, document)):
         if word in "{(":
             if depth == 0 and word == "{":
                 found += _operation(head)
@@ -49,6 +52,14 @@ def _operations(document: str) -> list[tuple[str, str]]:
         elif depth == 0:
             head.append(word)
     return found
+
+
+def _blank(ignored: re.Match[str]) -> str:
+    """A text or a comment, blanked out. Raises InvalidRequest for a text without an end: what it hides is not known."""
+    if ignored.lastgroup is not None:
+        line = ignored.string.count("\n", 0, ignored.start()) + 1
+        raise InvalidRequest(f"the text in line {line} of a GraphQL document has no end: close its quotes")
+    return " "
 
 
 def _operation(head: list[str]) -> list[tuple[str, str]]:

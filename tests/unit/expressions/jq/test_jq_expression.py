@@ -82,6 +82,7 @@ def test_what_is_not_recorded_is_refused(word: str) -> None:
     ("text", "says"),
     [
         ("", "empty"),
+        ("# nothing but this", "comment"),
         ("1 +", "syntax error"),
         ("$unknown", r"1:1: \$unknown is not defined"),
         ("1\n + nope", r"2:4: nope/0 is not defined"),

@@ -68,6 +68,7 @@ def test_an_expression_of_python_has_its_value(text: str, value: Any) -> None:
         ("order.nothing === undefined", True),
         ("{lines: [true, null]}", {"lines": [True, None]}),
         ("'!== true'", "!== true"),
+        ("'n \\\n&& n' + 'x'", "n && nx"),
     ],
 )
 def test_a_simple_expression_of_ecmascript_has_its_value_there(text: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from holdfast.programs.definition.serverless.importer.events import EVENT_ID, EV
 
 _HEARD: Final = {"=[$payload | event | .data]": "data", "=[$payload | event]": "envelope"}
 _DATA: Final = re.compile(r"\(\$payload \| event \| \.data \| \((.*)\)\)", re.DOTALL)
-_EQUAL: Final = re.compile(r"\((.*) == \(\$payload \| event \| \.\[(\".*\")\]\)\)", re.DOTALL)
+_EQUAL: Final = re.compile(r"\((.*) == \(\$payload \| event \| \.\[(\"(?:[^\"\\]|\\.)*+\")\]\)\)", re.DOTALL)
 
 
 def write_emit(export: Export, piece: Piece) -> dict[str, Any] | None:

@@ -59,7 +59,10 @@ def said_address(url: Any) -> str:
 def read_jq(text: str) -> Any:
     """The inverse of ``jq_of``: a value of the format. Raises NotSayable where the text is something else."""
     reader = _JqReader(text)
-    found = reader.value()
+    try:
+        found = reader.value()
+    except RecursionError:
+        raise NotSayable("an expression is nested too deep") from None
     reader.end()
     return found
 

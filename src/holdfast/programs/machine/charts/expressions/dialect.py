@@ -34,10 +34,10 @@ _ECMASCRIPT: Final = {
     "undefined": "None",
 }
 _TOKEN: Final = re.compile(
-    r"""(?P<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|===|!==|!=|&&|\|\||!|(?<![\w.$])(?:true|false|null|undefined)\b"""
+    r"""(?P<text>'(?:\\[\s\S]|[^'\\])*+'?|"(?:\\[\s\S]|[^"\\])*+"?)|===|!==|!=|&&|\|\||!|(?<![\w.$])(?:true|false|null|undefined)\b"""
 )
 _COUNTING: Final = re.compile(r"\+\+|--")
-_NULL: Final = re.compile(r"\s*In\(\s*(?P<quote>['\"]?)(?P<id>[^'\"()]+)(?P=quote)\s*\)\s*")
+_NULL: Final = re.compile(r"\s*In\(\s*+(?P<quote>['\"]?)(?P<id>[^'\"()]++)(?P=quote)\s*\)\s*")
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,84 @@
+"""Functions that go through a text, or a list of words, by an index of their own: scanners that are written by hand.
+
+Such a function has a loop that moves an index, and reads something at that index. Or it calls a pattern at a place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.laws.linear.patterns import modules
+
+_AT_A_PLACE = frozenset(
+    {"match", "find", "rfind", "index", "startswith", "raw_decode", "unpack_from", "fullmatch", "search"}
+)
+_REPEATED = frozenset({"partition", "rpartition", "removeprefix", "lstrip"})
+
+
+def scanners() -> Iterator[str]:
+    """Each by its module and name."""
+    for module in modules():
+        for owner in ast.walk(module.tree):
+            moved = _moved(owner) if isinstance(owner, ast.ClassDef) else frozenset()
+            for function in ast.iter_child_nodes(owner):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and _scans(function, moved):
+                    yield f"{module.path}:{function.name}"
+
+
+def _scans(function: ast.AST, of_class: frozenset[str]) -> bool:
+    """``of_class`` are the indices that the methods of its class move."""
+    if of_class and any(_reads_at(node, of_class) for node in ast.walk(function)):
+        return True
+    for loop in ast.walk(function):
+        if isinstance(loop, ast.While):
+            moved = _moved(loop)
+            if any(_reads_at(node, moved) or _shortens(node) for node in ast.walk(loop)):
+                return True
+    return False
+
+
+def _moved(node: ast.AST) -> frozenset[str]:
+    """What is increased, or set by a sum or the end of a match: names, and attributes of a class's objects."""
+    found = set()
+    is_class = isinstance(node, ast.ClassDef)
+    for each in ast.walk(node):
+        target = each.target if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) else None
+        if isinstance(each, ast.Assign) and _is_sum(each.value):
+            target = each.targets[0]
+        if target is not None and isinstance(target, ast.Attribute if is_class else ast.Attribute | ast.Name):
+            found.add(ast.unparse(target))
+    return frozenset(found)
+
+
+def _is_sum(node: ast.expr) -> bool:
+    ends = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("end", "find")
+    return ends or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add))
+
+
+def _reads_at(node: ast.AST, moved: frozenset[str]) -> bool:
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        return _mentions(node.slice, moved)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _AT_A_PLACE:
+        return any(_mentions(each, moved) for each in node.args)
+    return False
+
+
+def _mentions(node: ast.expr, moved: frozenset[str]) -> bool:
+    if not moved:
+        return False
+    return any(isinstance(each, ast.Name | ast.Attribute) and ast.unparse(each) in moved for each in ast.walk(node))
+
+
+def _shortens(node: ast.AST) -> bool:
+    """``text = text.partition(…)``, again and again, copies the rest each time."""
+    if not isinstance(node, ast.Assign):
+        return False
+    value = node.value
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    is_cut = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _REPEATED
+    is_slice = isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Slice)
+    of = ast.unparse(value.func.value) if is_cut else ast.unparse(value)  # type: ignore[attr-defined]
+    names = {ast.unparse(each) for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)}
+    return (is_cut or is_slice) and of in names
