@@ -26,6 +26,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import ACTION
 from holdfast.store import protocol as p
 from holdfast.store.admission import MINUTE
+from holdfast.tasks.answers import GIVEN_UP, is_about, verdict_of
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
 from tests.simulation.check_steering import Recorded, check_steering
 from tests.simulation.chronicle import Place
@@ -58,10 +59,16 @@ async def check_gate(simulation: Simulation, runs: list[p.Run]) -> None:
 
 
 async def _nothing_is_open(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow]) -> None:
-    """Every run has ended: no task is open, and every act has an outcome (G8)."""
-    for task in await simulation.store.tasks(p.TaskQuery(status="requested"), EVERY):
-        raise Violation(f"task {task.id} ({task.kind}) of run {task.run}, which has ended, is open")
+    """Every run has ended, and people have answered: no task is open, and every act has an outcome, or was given up by
+    a person (G8)."""
+    tasks = await simulation.store.tasks(p.TaskQuery(), EVERY)
+    for task in tasks:
+        if task.status == "requested":
+            raise Violation(f"task {task.id} ({task.kind}) of run {task.run}, which has ended, is open")
+    given_up = [task for task in tasks if task.kind == "outcome" and verdict_of(task) == GIVEN_UP]
     for receipt in receipts:
+        if receipt.state == "unknown" and not any(is_about(task, receipt) for task in given_up):
+            raise Violation(f"receipt {receipt.id} of run {receipt.run} stays unknown, and no person has given it up")
         if receipt.state == "pending":
             raise Violation(f"receipt {receipt.id} of run {receipt.run}, which has ended, is pending: {receipt.key}")
 

@@ -274,9 +274,14 @@ class Simulation:
         raise Violation(f"{len(open_runs)} runs do not end: {stuck}")
 
     async def _end_acts(self) -> None:
-        """Wait for acts that no run waits for: their outcome is still recorded, sealed and put into evidence."""
+        """Wait for acts that no run waits for: their outcome is still recorded, or asked for, sealed and put into
+        evidence."""
         for _ in range(REST_LOOKS):
             await asyncio.sleep(3)
+            await self.people.settle()
+            if await self.store.orphaned_receipts(1):
+                self.reached["asked after its end"] += 1
+                continue
             busy = self.outside.under_way({process.app.worker.id for process in self.processes if process.app.worker})
             if not busy and not await self.store.evidence_due(1) and not await self.store.unsealed(1):
                 return

@@ -358,6 +358,19 @@ class Call:
         return about and task is not None and verdict_of(task) == DID_NOT_HAPPEN
 
     @property
+    def is_harmless(self) -> bool:
+        """Whether it makes no difference if its act was done: it reads, and its author allows that it is repeated."""
+        return not self.effect.writes and self.effect.safe_to_retry
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an attempt of unknown outcome is repeated without asking a person: if that is safe, one that died
+        with its worker always, and one that has ended while attempts are left."""
+        before, most = self.earlier, self.request.retry.max_attempts
+        has_ended = before is not None and before.state == "unknown" and is_of(before, self.promise)
+        return self.effect.safe_to_retry and not (has_ended and before is not None and before.attempt >= most)
+
+    @property
     def begun(self) -> bool:
         """Whether its act, or its probe, has begun."""
         return self.attempt is not None and self.attempt.begun

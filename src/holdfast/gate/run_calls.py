@@ -57,7 +57,9 @@ class RunCalls:
             self._counts[call.state] -= 1
 
     def learn(self, receipts: Sequence[ReceiptRow], tasks: Sequence[TaskRow]) -> None:
-        """Take in receipts and tasks of the store."""
+        """Take in receipts and tasks of the store. A task that outlives its call is no matter of the run any more."""
+        outlived = {receipt.asked for receipt in receipts if receipt.asked is not None}
+        tasks = [task for task in tasks if task.id not in outlived]
         for receipt in receipts:
             self.call(PromiseId(receipt.root).child(receipt.position)).learn_receipt(receipt)
         for task in tasks:

@@ -33,10 +33,13 @@ _REFERENCE: Final = cbor.data(b"") + cbor.data(b"\0" * 32)[:2]
 BYTES_PER_EVENT: Final = 100
 """About as many bytes as an event takes: a run writes no more for all its checkpoints together than for its journal."""
 
+SMALL_BYTES: Final = 4096
+"""Up to this size a checkpoint is as cheap as a turn."""
+
 
 def interval(size: int, least: int) -> int:
     """How many events come between a checkpoint of this size and the next: the larger it is, the more."""
-    return max(least, size // BYTES_PER_EVENT)
+    return max(least, (size - SMALL_BYTES) // BYTES_PER_EVENT)
 
 
 class _Content(State, frozen=True):

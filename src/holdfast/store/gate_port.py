@@ -6,11 +6,29 @@ See ``protocol`` for the laws of every operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from holdfast.store.governance import File, Governed, KeptFile, ReceiptQuery, ReceiptRow, TaskQuery, TaskRow
+from holdfast.store.governance import (
+    File,
+    Governed,
+    KeptFile,
+    ReceiptQuery,
+    ReceiptRow,
+    TaskQuery,
+    TaskRow,
+)
 from holdfast.store.rows import Run
 from holdfast.store.values import Cursor, Key
+
+
+class OrphanedReceipt(NamedTuple):
+    """A receipt that was closed with an unknown outcome that no run waits for, and the ``task`` that asks. ``receipt``
+    is what it is now; None if another run's has its key."""
+
+    tenant: str
+    id: str
+    task: str
+    receipt: ReceiptRow | None
 
 
 class GatePort(Protocol):
@@ -36,6 +54,15 @@ class GatePort(Protocol):
         self, query: ReceiptQuery, limit: int, after: ReceiptRow | Cursor | None = None
     ) -> list[ReceiptRow]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning after ``after``."""
+        ...
+
+    async def orphaned_receipts(self, limit: int, after: tuple[str, str] = ("", "")) -> list[OrphanedReceipt]:
+        """A page of the receipts whose outcome no run waits for, by tenant and id, beginning after these. One stays
+        listed, with the task of its last such closing, until ``forget_orphans``."""
+        ...
+
+    async def forget_orphans(self, tenant: str, ids: Sequence[str]) -> None:
+        """List these receipts no more. One whose outcome is still unknown, and that names a task, stays listed."""
         ...
 
     async def task(self, tenant: str, id: str) -> TaskRow | None:

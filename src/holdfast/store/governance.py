@@ -67,6 +67,7 @@ class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     cost: dict[str, float | str] | None = None
     closed_at: int | None = None
     abandoned: bool = False  # its outcome is unknown and nobody waits for it: only another call may need it
+    asked: str | None = None  # the task that asks for the outcome of one that is abandoned
 
     @property
     def cursor(self) -> Cursor:
@@ -246,8 +247,7 @@ class File(msgspec.Struct, frozen=True, gc=False):
 
 class Governed(msgspec.Struct, frozen=True, gc=False):
     """The gate's facts for a worker that takes a run over: its receipts that have not succeeded, and the tasks of its
-    present generation. A cancelled form is none of them; other cancelled tasks are: they say how long a call has waited
-    for people."""
+    present generation, without cancelled forms. Other cancelled tasks say how long a call has waited for people."""
 
     receipts: list[ReceiptRow]
     tasks: list[TaskRow]
@@ -326,7 +326,7 @@ class CloseReceipt(msgspec.Struct, frozen=True, gc=False):
     """Keep the outcome of an act. Answered ``Closed``, or ``Fenced`` where no pending or unknown receipt of that key
     has this token. Repeated, it is ``Closed`` again, and the attached changes are not made twice.
 
-    Where the receipt ``reverses`` another and succeeded, that one's ``reversed_by`` is set.
+    Where the receipt ``reverses`` another and succeeded, that one's ``reversed_by`` is set. See ``orphaned_receipts``.
     """
 
     receipt: ReceiptRow

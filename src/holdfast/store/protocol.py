@@ -79,7 +79,7 @@ from holdfast.store.changes import (
     Withdraw,
     Withdrawn,
 )
-from holdfast.store.gate_port import GatePort
+from holdfast.store.gate_port import GatePort, OrphanedReceipt
 from holdfast.store.governance import (
     EVIDENCE,
     AuditEntry,
@@ -239,6 +239,7 @@ __all__ = [
     "Operate",
     "OperatedOn",
     "Origin",
+    "OrphanedReceipt",
     "Pause",
     "Paused",
     "Projection",

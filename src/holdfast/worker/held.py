@@ -277,11 +277,11 @@ class Held:
     def _learn_change(self, change: messages.CallChanged, recorded: Recorded | None) -> None:
         """Take in news of a call at the gate; the next turn judges it, if the run asks for it now."""
         calls = self.gate_of_run()
-        if change.task is not None:
+        if change.task is not None and change.task.kind == "form":  # it is no call that is judged: see ``asker``
             calls.learn([], [change.task])
-            if change.task.kind == "form":  # it is no call that is judged: see ``asker``
-                return
-        if self.live.request_of(change.promise_id) is not None:
+        elif self.live.request_of(change.promise_id) is not None:  # else it is about an act that the run gave up
+            if change.task is not None:
+                calls.learn([], [change.task])
             call = calls.call(change.promise_id)
             call.stale = call.stale or change.task is None
             if recorded is not None:

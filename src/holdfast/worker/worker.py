@@ -45,6 +45,7 @@ from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
 from holdfast.worker.roles.follower import Follower
 from holdfast.worker.roles.indexer import Indexer
+from holdfast.worker.roles.inquirer import Inquirer
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
@@ -210,7 +211,8 @@ class Worker:
         retention = None if options.retention_days is None else options.retention_days * 86400
         tools = EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps))
         self._finisher = Finisher(self._store, self._clock, self._duties)
-        roles += [Pruner(self._store, self._clock, tools, retention), self._finisher]
+        self._inquirer = Inquirer(self._store, self.committer, self._clock)
+        roles += [Pruner(self._store, self._clock, tools, retention), self._finisher, self._inquirer]
         if self.advancer.warden.has_machines:
             roles += [self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
         if self._launcher is not None and options.schedules:
@@ -308,6 +310,7 @@ class Worker:
             self.taker.wake()
             self._sealer.wake()
             self._finisher.wake()
+            self._inquirer.wake()
             self._follower.wake()
             if self._scheduler is not None:
                 self._scheduler.wake()

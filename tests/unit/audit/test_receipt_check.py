@@ -255,6 +255,7 @@ ALTERED = {  # each with a new value, and the problem that is named
     "cost": ('{"amount":0.01}', "of it in its cost."),
     "closed_at": ("5", "of it in its time of closing."),
     "abandoned": ("true", "it is marked as abandoned, and its error does not say so"),
+    "asked": ('"o-other"', "it names a task that asks for its outcome, and a run waits for it"),
 }
 
 

@@ -520,8 +520,8 @@ def test_an_act_that_was_refused_has_failed_and_nobody_is_asked(
     assert virtual.play(main) == ["failed"]
 
 
-def test_a_safe_act_of_unknown_outcome_fails_where_no_attempt_is_left(virtual: Ground) -> None:
-    """``retries=`` says how often; neither its probe nor a person is asked, and the receipt stays unknown."""
+def test_a_person_is_asked_about_a_safe_act_if_no_attempt_is_left(virtual: Ground) -> None:
+    """``retries=`` says how often it is tried. Then its probe looks once, and a person decides what became of it."""
 
     @action(**COMMON, safe_to_retry=True, probe=look, name="unknown.safe_once")
     async def once(order: str) -> str:
@@ -532,11 +532,13 @@ def test_a_safe_act_of_unknown_outcome_fails_where_no_attempt_is_left(virtual: G
 
     async def main(ground: Ground) -> list[str]:
         async with ground.engine(flow) as app:
-            with pytest.raises(RunFailed):
-                await (await app.start(flow, "o-1", id="one")).result()
+            run = await app.start(flow, "o-1", id="one")
+            await app.tasks.give_up((await asked(app, "one")).id, by="ben")
+            assert "ben gave it up" in await run.result()
+            assert await app.store.orphaned_receipts(9) == []
             return [each.state for each in await notes(app, r.Receipted)]
 
-    assert virtual.play(main) == ["unknown"]
+    assert virtual.play(main) == ["unknown", "unknown"]
     assert DONE == ["o-1"]
 
 

@@ -147,6 +147,10 @@ class _Check:
         for receipt in page:
             if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
                 raise Broken(f"receipt {receipt.id}: it is marked as abandoned, and its error does not say so.")
+            if receipt.asked is not None and not receipt.abandoned:
+                raise Broken(
+                    f"receipt {receipt.id}: it names a task that asks for its outcome, and a run waits for it."
+                )
             if receipt.reversed_by is not None:
                 _judge(law.reversal(receipt, reversing.get(receipt.reversed_by)))
         large = [receipt for receipt in page if receipt.result_blob is not None]

@@ -11,7 +11,7 @@ from holdfast.kernel.waits import Wait
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
 from holdfast.runs.times import length, moment, when
-from holdfast.store.protocol import ENDED, FUNCTION, Run, Store, TaskRow, WorkerRow
+from holdfast.store.protocol import ENDED, FUNCTION, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
 
 
@@ -19,7 +19,8 @@ async def explain(store: Store, run: Run, now: int) -> str:
     """What the run waits for, since when, and what would move it."""
     if run.standing in ENDED:
         why = f": {run.error}" if run.error else ""
-        return f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
+        ended = f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
+        return ended + (await _orphans(store, run) if run.governed else "")
     if run.pause is not None:
         resuming = _command(run, "resume", run.key.run)
         paused = f"It has been paused for {length(now - run.updated_at)}: {run.pause.rstrip('.')}."
@@ -29,6 +30,13 @@ async def explain(store: Store, run: Run, now: int) -> str:
     if run.ready_at is not None:
         return await _queued(store, run, now)
     return await _waiting(store, run, now)
+
+
+async def _orphans(store: Store, run: Run) -> str:
+    """What people are still asked about acts of a run that has ended."""
+    open_ = await store.tasks(TaskQuery(run.key.tenant, "requested", run.key.run, "outcome"), 3)
+    looks = " and ".join(f"`{_command(run, 'tasks', 'show', task.id)}`" for task in open_)
+    return f" A person is still asked what became of an act: {looks}." if open_ else ""
 
 
 async def _held(store: Store, run: Run, now: int) -> str:

@@ -75,6 +75,8 @@ def close_receipt(tables: Tables, change: p.CloseReceipt) -> tuple[p.Answer, boo
     tables.receipts[receipt.tenant, receipt.key] = receipt
     for digest, data in change.blobs.items():
         tables.use_blob(Holder(receipt.tenant, "receipt", receipt.id), digest, data)
+    if receipt.asked is not None:
+        tables.orphans[receipt.tenant, receipt.id] = receipt.asked
     if receipt.reverses is not None and receipt.state == "succeeded":
         _reverse(tables, receipt.tenant, receipt.reverses, receipt.id)
     return p.Closed(), True

@@ -56,6 +56,22 @@ class MemoryGovernance(MemoryAudit):
             ]
         return heapq.nsmallest(limit, found, key=_place)
 
+    async def orphaned_receipts(self, limit: int, after: tuple[str, str] = ("", "")) -> list[p.OrphanedReceipt]:
+        with self._transaction() as tables:
+            there = {(row.tenant, row.id): row for row in tables.receipts.values()}
+            places = [place for place in sorted(tables.orphans) if place > after][:limit]
+            return [p.OrphanedReceipt(*place, tables.orphans[place], there.get(place)) for place in places]
+
+    async def forget_orphans(self, tenant: str, ids: Sequence[str]) -> None:
+        with self._transaction() as tables:
+            asked = {
+                row.id
+                for row in tables.receipts.values()
+                if row.tenant == tenant and row.state == "unknown" and row.asked is not None
+            }
+            for id in set(ids) - asked:
+                tables.orphans.pop((tenant, id), None)
+
     async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         with self._transaction() as tables:
             return tables.tasks.get((tenant, id))

@@ -92,6 +92,7 @@ class Tables:
     caps: dict[ItemKey, ItemRow] = field(default_factory=dict)  # those of the items that are set caps
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
+    orphans: dict[tuple[str, str], str] = field(default_factory=dict)  # tasks, by tenant and receipt's id
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id
     audit: list[AuditEntry] = field(default_factory=list)  # the entry of sequence n is at index n - 1
     noted: set[tuple[str, str]] = field(default_factory=set)  # the entries that have an id, by tenant and id

@@ -180,6 +180,9 @@ async def close_receipts(writer: Writer, changes: Sequence[p.CloseReceipt], plac
     closed = {tuple(row) for row in await writer.fetch_columns("close_receipt", given, width=7)}
     there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in closed])
     fresh = [index for index, change in enumerate(changes) if _key(change) in closed]
+    closed_rows = [changes[index].receipt for index in fresh]
+    if orphans := sorted((row.tenant, row.id, row.asked) for row in closed_rows if row.asked is not None):
+        await writer.fetch_columns("orphan_receipts", orphans, width=3)
     await writer.add_blobs([_blobs_of(changes[index]) for index in fresh], "receipt")
     for index in fresh:
         writer.noted.extend(((*places[index], number), entry) for number, entry in enumerate(changes[index].attached))

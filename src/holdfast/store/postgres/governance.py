@@ -54,6 +54,16 @@ class PostgresGovernance(PostgresAudit):
         found = await self._page("SELECT body, reversed_by FROM receipts", clauses, order, limit)
         return [rows.receipt(row) for row in found]
 
+    async def orphaned_receipts(self, limit: int, after: tuple[str, str] = ("", "")) -> list[p.OrphanedReceipt]:
+        found = await self._read("orphaned_receipts", *after, limit)
+        return [
+            p.OrphanedReceipt(row["tenant"], row["id"], row["task"], None if row["body"] is None else rows.receipt(row))
+            for row in found
+        ]
+
+    async def forget_orphans(self, tenant: str, ids: Sequence[str]) -> None:
+        await self._read("forget_orphans", tenant, list(ids))
+
     async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         found = await self._read("task", tenant, id)
         return rows.task(found[0]) if found else None

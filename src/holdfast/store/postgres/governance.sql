@@ -117,6 +117,23 @@ WITH given AS (
 )
 SELECT tenant, key FROM closed;
 
+-- name: orphan_receipts
+INSERT INTO orphaned_receipts (tenant, id, task)
+SELECT tenant, id, task FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, id, task) ORDER BY tenant, id
+ON CONFLICT (tenant, id) DO UPDATE SET task = excluded.task;
+
+-- name: orphaned_receipts
+SELECT orphans.tenant, orphans.id, orphans.task, body, reversed_by
+FROM orphaned_receipts AS orphans LEFT JOIN receipts USING (tenant, id)
+WHERE (orphans.tenant, orphans.id) > ($1 COLLATE "C", $2 COLLATE "C") ORDER BY orphans.tenant, orphans.id LIMIT $3;
+
+-- name: forget_orphans
+DELETE FROM orphaned_receipts WHERE tenant = $1 AND id = ANY($2::text[]) AND NOT EXISTS (
+    SELECT FROM receipts
+    WHERE receipts.tenant = $1 AND receipts.id = orphaned_receipts.id AND state = 'unknown'
+      AND position('"asked":"' IN body) > 0
+);
+
 -- name: put_task
 -- Gives the tasks that this statement made or changed. A task that is there keeps its reference.
 INSERT INTO tasks AS there (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at, reference)

@@ -52,6 +52,22 @@ WHERE tenant = ?1 AND key = ?2 AND token = ?3 AND state IN ('pending', 'unknown'
 -- name: reverse_receipt
 UPDATE receipts SET reversed_by = ?3 WHERE tenant = ?1 AND id = ?2;
 
+-- name: orphan_receipt
+INSERT INTO orphaned_receipts (tenant, id, task) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task;
+
+-- name: orphaned_receipts
+SELECT orphans.tenant, orphans.id, orphans.task, body, reversed_by
+FROM orphaned_receipts AS orphans LEFT JOIN receipts USING (tenant, id)
+WHERE (orphans.tenant, orphans.id) > (?, ?) ORDER BY orphans.tenant, orphans.id LIMIT ?;
+
+-- name: forget_orphans
+-- Ids come as a JSON array.
+DELETE FROM orphaned_receipts WHERE tenant = ?1 AND id IN (SELECT value FROM json_each(?2)) AND NOT EXISTS (
+    SELECT 1 FROM receipts
+    WHERE receipts.tenant = ?1 AND receipts.id = orphaned_receipts.id AND state = 'unknown'
+      AND CASE WHEN json_valid(body) THEN json_extract(body, '$.asked') IS NOT NULL END
+);
+
 -- name: receipt_of_key
 SELECT body, reversed_by FROM receipts WHERE tenant = ? AND key = ?;
 

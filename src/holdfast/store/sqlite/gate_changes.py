@@ -117,6 +117,8 @@ def close_receipt(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> tuple[p.Answ
     if cursor.rowcount != 1:
         present = cursor.execute(GATE["receipt_of_key"], (receipt.tenant, receipt.key)).fetchone()
         return (p.Closed() if present is not None and present[0] == body else p.Fenced()), False
+    if receipt.asked is not None:
+        cursor.execute(GATE["orphan_receipt"], (receipt.tenant, receipt.id, receipt.asked))
     if receipt.reverses is not None and receipt.state == "succeeded":
         cursor.execute(GATE["reverse_receipt"], (receipt.tenant, receipt.reverses, receipt.id))
     return p.Closed(), True

@@ -53,6 +53,16 @@ class SqliteGovernance(SqliteAudit):
         sql = f"SELECT body, reversed_by FROM receipts WHERE {where} {order}"  # noqa: S608  # values are bound
         return [read_receipt(*row) for row in self._read(sql, (*values, limit))]
 
+    async def orphaned_receipts(self, limit: int, after: tuple[str, str] = ("", "")) -> list[p.OrphanedReceipt]:
+        return [
+            p.OrphanedReceipt(tenant, id, task, None if body is None else read_receipt(body, reversed_by))
+            for tenant, id, task, body, reversed_by in self._read(GATE["orphaned_receipts"], (*after, limit))
+        ]
+
+    async def forget_orphans(self, tenant: str, ids: Sequence[str]) -> None:
+        async with self._transaction() as connection:
+            connection.execute(GATE["forget_orphans"], (tenant, msgspec.json.encode(list(ids)).decode()))
+
     async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         found = self._read(GATE["task"], (tenant, id))
         return read_task(*found[0]) if found else None

@@ -23,7 +23,7 @@ from holdfast.runs import messages
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
-from holdfast.worker.gate import entries
+from holdfast.worker.gate import entries, orphans
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
 from holdfast.worker.steps.performance import Outcome
@@ -80,7 +80,7 @@ class Acts:
         if is_unknown:
             call.earlier = closing.receipt
         self._attach(held, closing)
-        if is_unknown and not call.effect.safe_to_retry:
+        if is_unknown and not call.may_repeat:
             self._settler.check(held, call)
             return
         if isinstance(outcome, AttemptFailed):
@@ -92,10 +92,11 @@ class Acts:
         self._arrive(held, call, outcome, decider)
 
     def _finish_abandoned(self, held: Held, call: Call, closing: p.CloseReceipt) -> None:
-        """Nobody waits for what came of it. Where that is unknown, nobody will find it out either."""
+        """Its run waits for the outcome no more. If it is unknown, people are asked."""
         held.gate_of_run().move(call, "ended")
-        if closing.receipt.state == "unknown" and not held.dropped:
-            closing = entries.abandoned(held, call, closing.receipt, self._clock.now())
+        receipt = closing.receipt
+        if receipt.asked is not None:  # unknown; else the run is lost, and its next holder finds the receipt
+            closing = orphans.abandoned(held.key.run, call.name, receipt, self._clock.now(), receipt.asked)
         self._attach(held, closing)
         self._floor.give_turn(held)
 

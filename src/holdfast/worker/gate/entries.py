@@ -170,9 +170,9 @@ def outcome(held: Held, call: Call, outcome: Outcome, now: int) -> p.CloseReceip
         failure = outcome.failure if isinstance(outcome, AttemptFailed) else _failure(outcome.outcome)
         error = str(failure)
         # Done, and its result cannot be kept: repeating it would do it twice.
-        state = (
-            "failed" if attempt is None else "succeeded" if attempt.done else "unknown" if attempt.unknown else "failed"
-        )
+        state = "failed"
+        if attempt is not None and (attempt.done or (attempt.unknown and not call.is_harmless)):
+            state = "succeeded" if attempt.done else "unknown"
     closed = msgspec.structs.replace(
         call.receipt,
         state=state,
@@ -182,6 +182,7 @@ def outcome(held: Held, call: Call, outcome: Outcome, now: int) -> p.CloseReceip
         error=error,
         closed_at=now,
         abandoned=False,
+        asked=call.receipt.asked if state == "unknown" else None,
     )
     return close(held, call, closed, now, blobs)
 
@@ -194,8 +195,8 @@ def unknown(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseR
 
 def failed(held: Held, call: Call, why: str, now: int) -> p.CloseReceipt:
     """The receipt of an act that was not done."""
-    receipt = msgspec.structs.replace(call.receipt, state="failed", error=why, closed_at=now, abandoned=False)
-    return close(held, call, receipt, now)
+    known = msgspec.structs.replace(call.receipt, state="failed", error=why, closed_at=now, abandoned=False, asked=None)
+    return close(held, call, known, now)
 
 
 def never_begun(held: Held, call: Call, now: int) -> p.CloseReceipt:
@@ -257,19 +258,12 @@ def close(
     if is_of(receipt, call.promise):
         proposal = receipt.proposal
     digest_hex = call.digest_hex if proposal is None else proposal.hex()
-    record = _receipted(held.key.run, call.name, digest_hex, receipt, receipt.state, now, blobs or {})
-    return _closing(receipt, held.key.run, record, blobs or {})
+    record = receipted(held.key.run, call.name, digest_hex, receipt, receipt.state, now, blobs or {})
+    return closing(receipt, held.key.run, record, blobs or {})
 
 
-def abandoned(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseReceipt:
-    """The receipt of an attempt that nobody waits for any more and whose outcome cannot be found out here."""
-    error = r.ABANDONED if receipt.error is None else f"{receipt.error}; {r.ABANDONED}"
-    unknown = msgspec.structs.replace(receipt, state="unknown", error=error, abandoned=True)
-    record = _receipted(held.key.run, call.name, receipt.proposal.hex(), unknown, "unknown", now, {})
-    return _closing(unknown, held.key.run, record, {})
-
-
-def _closing(receipt: p.ReceiptRow, run: str, record: r.Receipted, blobs: p.Blobs) -> p.CloseReceipt:
+def closing(receipt: p.ReceiptRow, run: str, record: r.Receipted, blobs: p.Blobs) -> p.CloseReceipt:
+    """The change that closes a receipt, with its note."""
     entry = note(receipt.tenant, run, record)
     # An unknown outcome may be closed again with another text: then the receipt does not show which was applied.
     return p.CloseReceipt(receipt, blobs, (named(entry) if receipt.state == "unknown" else entry,))
@@ -280,13 +274,14 @@ def reused(held: Held, call: Call, found: p.ReceiptRow, now: int) -> p.Note:
 
     It has an id: where the turn that carries it is refused, it goes alone, and that turn may have come through.
     """
-    record = _receipted(held.key.run, call.name, call.digest_hex, found, "reused", now, {})
+    record = receipted(held.key.run, call.name, call.digest_hex, found, "reused", now, {})
     return named(note(found.tenant, held.key.run, record))
 
 
-def _receipted(
+def receipted(
     run: str, promise: str, proposal: str, receipt: p.ReceiptRow, state: str, now: int, blobs: p.Blobs
 ) -> r.Receipted:
+    """The record of what became of an attempt."""
     response = None
     if receipt.result is not None:
         response = r.of_bytes("result", receipt.result)

@@ -37,7 +37,7 @@ from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
 from holdfast.worker.attached import Attached
-from holdfast.worker.gate import entries, questions
+from holdfast.worker.gate import entries, orphans, questions
 from holdfast.worker.gate.acts import Acts, misfit_of
 from holdfast.worker.gate.asker import Asker
 from holdfast.worker.gate.openings import Openings
@@ -184,7 +184,7 @@ class Governor:
             policy,
             call.known,
             now,
-            safe_to_retry=call.effect.safe_to_retry,
+            safe_to_retry=call.may_repeat,
             has_probe=call.effect.probe is not None,
             attempt=call.request.attempt,
             ruling=None if ruled is None else ruled.ruling,
@@ -233,7 +233,7 @@ class Governor:
         call.probed = False
         if is_of(receipt, call.promise):
             if is_unaccounted(receipt, call.promise):
-                held.gate_of_run().carry(entries.abandoned(held, call, receipt, now))
+                held.gate_of_run().carry(orphans.left(held, call, receipt, now))
             call.earlier = None
 
     def _facts(self, held: Held) -> RunFacts:
@@ -264,9 +264,8 @@ class Governor:
     def _end_unbegun(self, held: Held, call: Call, now: int) -> Judged:
         """The run wants the call to end, and nothing of it was done: it fails, and what it asks is withdrawn."""
         effect = self._effects.find(call.request.function_name, call.request.input)
-        failure = STOPPED.failure
-        note = entries.unread(held, call.request, effect if is_effect(effect) else None, failure.message, now)
-        return self._settle_with(held, call, note, failure, now)
+        note = entries.unread(held, call.request, effect if is_effect(effect) else None, STOPPED.failure.message, now)
+        return self._settle_with(held, call, note, STOPPED.failure, now)
 
     def _refuse_missing(self, held: Held, call: Call, found: Performable | None, now: int) -> Judged:
         request = call.request
@@ -366,6 +365,7 @@ class Governor:
             closed_at=now,
             task=verdict.task.id,
             abandoned=False,
+            asked=None,
         )
         closing = entries.close(held, call, receipt, now, proposal=verdict.task.proposal)
 

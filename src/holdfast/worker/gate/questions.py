@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any, Literal
 
+import cbor2
+
 from holdfast.audit.task_changes import cancelled
 from holdfast.gate.call import Call
 from holdfast.gate.policy.policy import Ruling
@@ -50,17 +52,67 @@ def outcome_task(
         call,
         "outcome",
         _task_id(held, call, "outcome", now),
-        f"did {receipt.connector} {receipt.operation} on {receipt.target or 'no target'} happen? ({receipt.action})",
-        {
-            "begun": f"attempt {receipt.attempt} was begun at {_moment(receipt.opened_at)} by {_holder(receipt)}",
-            "known": known or receipt.error or "its worker stopped before the outcome was recorded",
-            "receipt": receipt.id,
-            "token": receipt.token,
-        },
+        _outcome_summary(receipt),
+        _facts(receipt, known),
         tier="med" if approval is None else approval.tier,
         candidates=() if approval is None else approval.candidates,
         created_at=_younger(before, now),
     )
+
+
+def orphan_task(receipt: p.ReceiptRow, run: p.Run | None, approval: p.TaskRow | None, now: int) -> p.TaskRow:
+    """The task that asks what became of an attempt that no run waits for. The run itself may be gone."""
+    assert receipt.asked is not None
+    details = {
+        "action": receipt.action,
+        "connector": receipt.connector,
+        "operation": receipt.operation,
+        "target": receipt.target,
+        "fields": cbor2.loads(receipt.request),
+        "risk": receipt.risk,
+        "writes": receipt.writes,
+        "reverse": receipt.reverse,
+        "workflow": "" if run is None else run.workflow,
+        **_facts(receipt, None),
+    }
+    return p.TaskRow(
+        tenant=receipt.tenant,
+        id=receipt.asked,
+        run=receipt.run,
+        generation=0 if run is None else run.generation,
+        root=receipt.root,
+        position=receipt.position,
+        kind="outcome",
+        status="requested",
+        version=1,
+        proposal=receipt.proposal,
+        summary=_outcome_summary(receipt),
+        details=canonical(details),
+        tier="med" if approval is None else approval.tier,
+        two_person=False,
+        candidates=() if approval is None else approval.candidates,
+        starter=receipt.actor,
+        policy="",
+        rule=None,
+        created_at=now,
+        expires_at=None,
+        reference=None if run is None else run.reference,
+    )
+
+
+def _outcome_summary(receipt: p.ReceiptRow) -> str:
+    target = receipt.target or "no target"
+    return f"did {receipt.connector} {receipt.operation} on {target} happen? ({receipt.action})"
+
+
+def _facts(receipt: p.ReceiptRow, known: str | None) -> dict[str, Any]:
+    """Both facts that the person must see: what was begun, and what is known."""
+    return {
+        "begun": f"attempt {receipt.attempt} was begun at {_moment(receipt.opened_at)} by {_holder(receipt)}",
+        "known": known or receipt.error or "its worker stopped before the outcome was recorded",
+        "receipt": receipt.id,
+        "token": receipt.token,
+    }
 
 
 def _task_id(held: Held, call: Call, kind: Literal["approval", "outcome"], now: int) -> str:

@@ -8,7 +8,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.requests import Abandon, Request
 from holdfast.worker.attached import Attached
-from holdfast.worker.gate import entries, questions
+from holdfast.worker.gate import entries, orphans, questions
 from holdfast.worker.gate.acts import Acts
 from holdfast.worker.held import Held
 
@@ -25,16 +25,20 @@ class Releaser:
         call = None if calls is None else calls.calls.get(promise)
         if calls is None or call is None:
             return []
-        withdrawn = questions.withdrawn(call, now)
         receipt = call.receipt if call.state in ("acting", "probing") else call.earlier
+        leaves = orphans.left(held, call, receipt, now) if is_unaccounted(receipt, promise) else None
+        if call.outcome is not None and leaves is not None and leaves.receipt.asked == call.outcome.id:
+            call.outcome = None  # the question what became of the act outlives the call
+        withdrawn = questions.withdrawn(call, now)
         call.forget()
         if call.state == "acting" and not call.begun:
             calls.carry(entries.never_begun(held, call, now))
             self._acts.call_off(held, call)
         elif call.state != "abandoned":
-            if is_unaccounted(receipt, promise):
+            if leaves is not None:
                 # The run may end now, and its worker die: then nobody would ever record that the outcome is unknown.
-                calls.carry(entries.abandoned(held, call, receipt, now))
+                calls.carry(leaves)
+                call.receipt = leaves.receipt
             calls.move(call, "abandoned")
         return list(map(Attached, withdrawn))
 

@@ -16,7 +16,7 @@ from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
-from holdfast.worker.gate import entries
+from holdfast.worker.gate import orphans
 from holdfast.worker.gate.answers import confirm, recorded_answers
 from holdfast.worker.held import Held
 from holdfast.worker.spans import Spans
@@ -51,7 +51,7 @@ class Settler:
             return
         calls, now = held.gate_of_run(), self._clock.now()
         if is_unaccounted(call.earlier, call.promise):  # refused, and what an attempt came to is not known
-            calls.carry(entries.abandoned(held, call, call.earlier, now))
+            calls.carry(orphans.left(held, call, call.earlier, now))
         if isinstance(outcome, Ok) or outcome.failure.type == REJECTED:
             outcome = decided_by(outcome, call.decider)
         asked = call.open_tasks

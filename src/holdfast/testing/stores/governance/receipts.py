@@ -71,6 +71,45 @@ class ReceiptTopic(Topic):
         assert await store.receipt(TENANT, "other") is None
 
     @on_fresh_store
+    async def test_what_no_run_waits_for_is_listed_until_it_is_forgotten(self, store: p.Store) -> None:
+        """By tenant and id, with the task that asks; and as the receipt is now, also if another run has its key."""
+        first = replace(receipt("one", state="unknown"), asked="task of one")
+        other = replace(receipt("two", state="unknown", tenant="bolt"), asked="task of two")
+        for each in (other, first):
+            await opened(store, replace(each, state="pending", asked=None, abandoned=False, closed_at=None))
+            assert await commit(store, p.CloseReceipt(each)) == p.Closed()
+        mine, others = (p.OrphanedReceipt(each.tenant, each.id, each.asked or "", each) for each in (first, other))
+        listed = sorted([mine, others], key=lambda each: each[:2])
+        assert await store.orphaned_receipts(9) == listed
+        assert await store.orphaned_receipts(1) == listed[:1]
+        assert await store.orphaned_receipts(9, listed[0][:2]) == listed[1:]
+        await store.forget_orphans(TENANT, [first.id])
+        assert await store.orphaned_receipts(9) == listed
+        known = replace(first, state="succeeded", abandoned=False, asked=None)
+        assert await commit(store, p.CloseReceipt(known)) == p.Closed()
+        assert mine._replace(receipt=known) in await store.orphaned_receipts(9)
+        await store.forget_orphans("bolt", [first.id])
+        await store.forget_orphans(TENANT, [first.id])
+        assert await store.orphaned_receipts(9) == [others]
+        taking = receipt("two", tenant="bolt", id="another", token="another")
+        assert await commit(store, p.OpenReceipt(taking, instead_of=other.token)) == p.Opened()
+        assert await store.orphaned_receipts(9) == [others._replace(receipt=None)]
+        await store.forget_orphans("bolt", [other.id])
+        assert await store.orphaned_receipts(9) == []
+
+    @on_fresh_store
+    async def test_what_a_person_has_given_up_is_forgotten(self, store: p.Store) -> None:
+        """Its outcome stays unknown, and nobody is asked any more."""
+        asked = replace(receipt(state="unknown"), asked="task")
+        await opened(store, replace(asked, state="pending", asked=None, abandoned=False, closed_at=None))
+        assert await commit(store, p.CloseReceipt(asked)) == p.Closed()
+        given_up = replace(asked, asked=None, error="given up")
+        assert await commit(store, p.CloseReceipt(given_up)) == p.Closed()
+        await store.forget_orphans(TENANT, [asked.id])
+        assert await store.orphaned_receipts(9) == []
+        assert await store.receipt(TENANT, asked.id) == given_up
+
+    @on_fresh_store
     async def test_a_key_belongs_to_one_tenant(self, store: p.Store) -> None:
         """The same key in another tenant is another receipt."""
         await opened(store, receipt())
