@@ -21,6 +21,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
+from holdfast.store.holding import HeldBy, Hold, Holding, KeepHolds, SettleTaking, TakeBack, TookBack
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.splits import MarkSplit
 from holdfast.store.values import (
@@ -246,7 +247,7 @@ Act = (
     | PutRoot
     | MarkSplit
 )
-Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
+Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note | Hold | KeepHolds | TakeBack | SettleTaking
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | MarkSplit | Gating
 Change = (
     Start
@@ -395,4 +396,7 @@ Answer = (
     | Capped
     | Closed
     | Tasked
+    | Holding
+    | TookBack
+    | HeldBy
 )

@@ -17,6 +17,7 @@ from holdfast.store.governance import (
     TaskQuery,
     TaskRow,
 )
+from holdfast.store.holding import ActCaller, Stakes
 from holdfast.store.rows import Run
 from holdfast.store.values import Cursor, Key
 
@@ -35,7 +36,8 @@ class GatePort(Protocol):
     """The gate's data in a store. Receipts and tasks are written by the changes of ``commit``."""
 
     async def governed(self, keys: Sequence[Key]) -> dict[Key, Governed]:
-        """The receipts of these runs that have not succeeded, and their live tasks; runs without any are left out."""
+        """The receipts of these runs that have not succeeded, their live tasks, and the receipts that they have taken;
+        runs without any are left out."""
         ...
 
     async def receipt(self, tenant: str, id: str) -> ReceiptRow | None:
@@ -54,6 +56,14 @@ class GatePort(Protocol):
         self, query: ReceiptQuery, limit: int, after: ReceiptRow | Cursor | None = None
     ) -> list[ReceiptRow]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning after ``after``."""
+        ...
+
+    async def stakes(self, tenant: str, receipt: str) -> Stakes:
+        """Who relies on the act of a receipt, and who has taken it. Nothing for one that only its own call holds."""
+        ...
+
+    async def acts_of(self, tenant: str, callers: Sequence[ActCaller]) -> list[ReceiptRow | None]:
+        """For each call the receipt of the act that it did, or relies on: its newest success, taken back or not."""
         ...
 
     async def orphaned_receipts(self, limit: int, after: tuple[str, str] = ("", "")) -> list[OrphanedReceipt]:

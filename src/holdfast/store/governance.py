@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -68,11 +68,30 @@ class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     closed_at: int | None = None
     abandoned: bool = False  # its outcome is unknown and nobody waits for it: only another call may need it
     asked: str | None = None  # the task that asks for the outcome of one that is abandoned
+    round: int = 1  # how often its key was used: each act that was taken back ends a round
+    once: bool = False  # its key is used up with the first success, even if that is taken back
+
+    @property
+    def first_key(self) -> str:
+        """The key of its key's first round."""
+        return self.key if self.round == 1 else self.key.removesuffix(f"#{self.round}")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more becomes known of its outcome."""
+        return self.state in ("succeeded", "failed") or (self.abandoned and self.asked is None)
 
     @property
     def cursor(self) -> Cursor:
         """Its place in a list, oldest first."""
         return Cursor(self.opened_at, self.tenant, self.id)
+
+
+class TakenAct(NamedTuple):
+    """A receipt that a run has taken to undo its act, and the name of the taking. See ``holding``."""
+
+    name: str
+    receipt: ReceiptRow
 
 
 class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -246,11 +265,13 @@ class File(msgspec.Struct, frozen=True, gc=False):
 
 
 class Governed(msgspec.Struct, frozen=True, gc=False):
-    """The gate's facts for a worker that takes a run over: its receipts that have not succeeded, and the tasks of its
-    present generation, without cancelled forms. Other cancelled tasks say how long a call has waited for people."""
+    """The gate's facts for a worker that takes a run over: its receipts that have not succeeded, the tasks of its
+    present generation without cancelled forms, and the receipts that it has taken to undo their acts. Other cancelled
+    tasks say how long a call has waited for people."""
 
     receipts: list[ReceiptRow]
     tasks: list[TaskRow]
+    taken: list[TakenAct] = []
 
 
 class TaskQuery(msgspec.Struct, frozen=True, gc=False):
@@ -315,11 +336,15 @@ class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
 
     With ``limits`` it counts as a write of its run and of every run above it. Where the key is free and one of these
     runs has no write left, it is answered ``Capped``. The caps of items (``caps``) hold as well.
+
+    One that ``reverses`` another takes that one, under its own id. Where it cannot, it is answered ``Taken`` with that
+    one, or, if it ``heeds_holders``, ``HeldBy`` an open run. See ``holding``.
     """
 
     receipt: ReceiptRow
     instead_of: str | None = None
     limits: WriteLimits | None = None
+    heeds_holders: bool = False
 
 
 class CloseReceipt(msgspec.Struct, frozen=True, gc=False):

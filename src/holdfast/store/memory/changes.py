@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.store.judgements import known_answer
-from holdfast.store.memory import gate_changes, operations
+from holdfast.store.memory import gate_changes, holding, operations
 from holdfast.store.memory.admission import has_caps
 from holdfast.store.memory.cells import put_cells
 from holdfast.store.memory.tables import Holder, Tables
@@ -63,15 +63,23 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return gate_changes.note(tables, change)
         case p.OpenReceipt():
             return gate_changes.open_receipt(tables, change)
-        case p.CloseReceipt() | p.PutTask() | p.CancelTask():
+        case p.Hold():
+            return holding.hold(tables, change)
+        case p.KeepHolds():
+            return holding.keep(tables, change)
+        case p.CloseReceipt() | p.PutTask() | p.CancelTask() | p.TakeBack() | p.SettleTaking():
             return _gate(tables, change)
         case _ as never:
             assert_never(never)
 
 
-def _gate(tables: Tables, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
+def _gate(tables: Tables, change: p.CloseReceipt | p.PutTask | p.CancelTask | p.TakeBack | p.SettleTaking) -> p.Answer:
     if isinstance(change, p.CloseReceipt):
         answer, fresh = gate_changes.close_receipt(tables, change)
+    elif isinstance(change, p.TakeBack):
+        answer, fresh = holding.take_back(tables, change)
+    elif isinstance(change, p.SettleTaking):
+        answer, fresh = holding.settle(tables, change)
     elif isinstance(change, p.CancelTask):
         answer, fresh = gate_changes.cancel_task(tables, change)
     else:

@@ -11,6 +11,7 @@ from holdfast.store import protocol as p
 from holdfast.store.admission import TEMPLATE, WritingRun
 from holdfast.store.caps import WRITE_CAP, with_write_caps
 from holdfast.store.governance import cancelled, capped
+from holdfast.store.memory import holding
 from holdfast.store.memory.tables import Holder, Tables
 
 OPEN: Final = ("pending", "unknown")
@@ -36,12 +37,15 @@ def open_receipt(tables: Tables, change: p.OpenReceipt) -> p.Answer:
     gives_way = named or present is None or present.state == "failed"
     if present is not None and not gives_way:
         return p.Taken(present)
+    line: list[WritingRun] = []
     if change.limits is not None:
         line = list(_line(tables, p.Key(receipt.tenant, receipt.run)))
         found = capped(line, with_write_caps(change.limits, _write_caps(tables, receipt.tenant)))
         if found is not None:
             return found
-        tables.write_counts.update({p.Key(receipt.tenant, each.run): each.writes + 1 for each in line})
+    if receipt.reverses is not None and (refusal := holding.begin_reversal(tables, change)) is not None:
+        return refusal
+    tables.write_counts.update({p.Key(receipt.tenant, each.run): each.writes + 1 for each in line})
     tables.receipts[receipt.tenant, receipt.key] = receipt
     return p.Opened()
 
@@ -77,15 +81,9 @@ def close_receipt(tables: Tables, change: p.CloseReceipt) -> tuple[p.Answer, boo
         tables.use_blob(Holder(receipt.tenant, "receipt", receipt.id), digest, data)
     if receipt.asked is not None:
         tables.orphans[receipt.tenant, receipt.id] = receipt.asked
-    if receipt.reverses is not None and receipt.state == "succeeded":
-        _reverse(tables, receipt.tenant, receipt.reverses, receipt.id)
+    if receipt.reverses is not None:
+        holding.close_reversal(tables, receipt)
     return p.Closed(), True
-
-
-def _reverse(tables: Tables, tenant: str, reversed_id: str, by: str) -> None:
-    for place, receipt in tables.receipts.items():
-        if place[0] == tenant and receipt.id == reversed_id:
-            tables.receipts[place] = replace(receipt, reversed_by=by)
 
 
 def put_task(tables: Tables, change: p.PutTask) -> tuple[p.Answer, bool]:

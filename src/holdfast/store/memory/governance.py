@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.memory import holding
 from holdfast.store.memory.audit import MemoryAudit
 from holdfast.store.memory.tables import Tables
 
@@ -21,12 +22,18 @@ class MemoryGovernance(MemoryAudit):
             for key in keys:
                 receipts = [r for r in tables.receipts.values() if (r.tenant, r.run) == key and r.state != "succeeded"]
                 tasks = [task for task in tables.tasks.values() if _lives(tables, key, task)]
-                if receipts or tasks:
-                    found[key] = p.Governed(
-                        sorted(receipts, key=_place),
-                        sorted(tasks, key=_place),
-                    )
+                taken = holding.taken_by(tables, key)
+                if receipts or tasks or taken:
+                    found[key] = p.Governed(sorted(receipts, key=_place), sorted(tasks, key=_place), taken)
         return found
+
+    async def stakes(self, tenant: str, receipt: str) -> p.Stakes:
+        with self._transaction() as tables:
+            return holding.stakes(tables, tenant, receipt)
+
+    async def acts_of(self, tenant: str, callers: Sequence[p.ActCaller]) -> list[p.ReceiptRow | None]:
+        with self._transaction() as tables:
+            return [holding.act_of(tables, tenant, caller) for caller in callers]
 
     async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         with self._transaction() as tables:

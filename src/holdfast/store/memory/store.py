@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.admission import TEMPLATE
-from holdfast.store.memory import handovers
+from holdfast.store.memory import handovers, holding
 from holdfast.store.memory.admission import admitted, limits_in
 from holdfast.store.memory.changes import apply
 from holdfast.store.memory.governance import lacks_evidence
@@ -214,6 +214,7 @@ class MemoryStore(MemoryQueries):
             ]
             oldest = heapq.nsmallest(limit, ended)
             for _, key in oldest:
+                holding.forget(tables, tables.runs[key])
                 tables.forget(key)
             return len(oldest)
 

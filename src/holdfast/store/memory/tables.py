@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from holdfast.store.protocol import (
     EVIDENCE,
+    ActCaller,
     AuditEntry,
     Block,
     CellRow,
@@ -25,6 +26,7 @@ from holdfast.store.protocol import (
     Declined,
     DefinitionRow,
     File,
+    HolderState,
     ItemKey,
     ItemRow,
     Key,
@@ -93,6 +95,8 @@ class Tables:
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)  # tasks, by tenant and receipt's id
+    holders: dict[tuple[str, str], dict[ActCaller, HolderState]] = field(default_factory=dict)  # by receipt's id
+    takings: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # name and run, by receipt's id
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id
     audit: list[AuditEntry] = field(default_factory=list)  # the entry of sequence n is at index n - 1
     noted: set[tuple[str, str]] = field(default_factory=set)  # the entries that have an id, by tenant and id

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.judgements import goes_on, known_answer
-from holdfast.store.postgres import checkpoints, code, deliveries, gate_changes, operations
+from holdfast.store.postgres import checkpoints, code, deliveries, gate_changes, holding, operations
 from holdfast.store.postgres.cells import put_cells
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
@@ -356,6 +356,8 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.SetReference: gate_changes.set_references,
     p.MarkSplit: operations.mark_split,
     p.Tally: operations.tally,
+    p.Hold: holding.hold,
+    p.KeepHolds: holding.keep,
 }
 
 # The changes for which the order of the batch counts, mostly because audit entries are attached to them.
@@ -364,6 +366,8 @@ _BRINGING: dict[type[p.Change], Callable[[Writer, Any, Sequence[Place]], Awaitab
     p.Advance: _advance,
     p.OpenReceipt: gate_changes.open_receipts,
     p.CloseReceipt: gate_changes.close_receipts,
+    p.TakeBack: holding.take_back,
+    p.SettleTaking: holding.settle,
     p.PutTask: _put_tasks,
     p.CancelTask: _cancel_tasks,
     p.Note: gate_changes.note,

@@ -18,7 +18,7 @@ from holdfast.store import protocol as p
 from holdfast.store.admission import WritingRun
 from holdfast.store.caps import with_write_caps
 from holdfast.store.governance import cancelled, capped
-from holdfast.store.postgres import rows
+from holdfast.store.postgres import holding, rows
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 from holdfast.store.sql_rows import task_columns
 
@@ -46,6 +46,33 @@ async def write_notes(writer: Writer) -> None:
 
 async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place]) -> list[p.Answer]:
     """Open them. Those that count in a tenant where people have set caps on writes are judged by these caps first."""
+    refused = await _refused_reversals(writer, changes)
+    if not refused:
+        return await _open_free(writer, changes, places)
+    free = [index for index in range(len(changes)) if index not in refused]
+    opened = await _open_free(writer, [changes[index] for index in free], [places[index] for index in free])
+    answers = {**refused, **dict(zip(free, opened, strict=True))}
+    return [answers[index] for index in range(len(changes))]
+
+
+async def _refused_reversals(writer: Writer, changes: Sequence[p.OpenReceipt]) -> dict[int, p.Answer]:
+    """Of those that would be opened, the ones that reverse an act that cannot be taken, by index, with the answer."""
+    reversing = [index for index, change in enumerate(changes) if change.receipt.reverses is not None]
+    there = await _receipts_at(writer, [_key(changes[index]) for index in reversing])
+    refused: dict[int, p.Answer] = {}
+    for index in reversing:
+        change = changes[index]
+        present = there.get(_key(change))
+        is_named = present is not None and present.state in ("pending", "unknown")
+        is_named = is_named and present is not None and present.token in (change.instead_of, change.receipt.token)
+        if present is None or present.state == "failed" or is_named:
+            refusal = await holding.reversal_refused(writer, change)
+            if refusal is not None:
+                refused[index] = refusal
+    return refused
+
+
+async def _open_free(writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place]) -> list[p.Answer]:
     made = await _open_all(writer, changes, places, unless_capped=True)
     left = [index for index, answer in enumerate(made) if answer is None]
     if left:
@@ -88,6 +115,8 @@ async def _open(
             lines.writes.update((change.receipt.tenant, each.run) for each in lines.above(change.receipt))
     if more:
         await writer.fetch_columns("count_writes", [(*run, count) for run, count in sorted(more.items())], width=3)
+    begun = [change.receipt for change in changes if change.receipt.reverses is not None and _key(change) in opened]
+    await holding.begin_reversals(writer, begun)
     return [None if _key(change) in left else _opening(change, there.get(_key(change))) for change in changes]
 
 
@@ -183,6 +212,7 @@ async def close_receipts(writer: Writer, changes: Sequence[p.CloseReceipt], plac
     closed_rows = [changes[index].receipt for index in fresh]
     if orphans := sorted((row.tenant, row.id, row.asked) for row in closed_rows if row.asked is not None):
         await writer.fetch_columns("orphan_receipts", orphans, width=3)
+    await holding.end_reversals(writer, closed_rows)
     await writer.add_blobs([_blobs_of(changes[index]) for index in fresh], "receipt")
     for index in fresh:
         writer.noted.extend(((*places[index], number), entry) for number, entry in enumerate(changes[index].attached))

@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
-from holdfast.store.postgres import rows
+from holdfast.store.postgres import holding, rows
 from holdfast.store.postgres.audit import PostgresAudit
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
@@ -26,12 +26,20 @@ class PostgresGovernance(PostgresAudit):
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:
         found: dict[p.Key, p.Governed] = {}
         for row in await self._read("governed", *columns(keys, 2)):
-            governed = found.setdefault(p.Key(row["tenant"], row["run"]), p.Governed([], []))
-            if row["is_receipt"]:
+            governed = found.setdefault(p.Key(row["tenant"], row["run"]), p.Governed([], [], []))
+            if row["taking"] is not None:
+                governed.taken.append(p.TakenAct(row["taking"], rows.receipt(row)))
+            elif row["is_receipt"]:
                 governed.receipts.append(rows.receipt(row))
             else:
                 governed.tasks.append(rows.task(row))
         return found
+
+    async def stakes(self, tenant: str, receipt: str) -> p.Stakes:
+        return await holding.stakes(self._read, tenant, receipt)
+
+    async def acts_of(self, tenant: str, callers: Sequence[p.ActCaller]) -> list[p.ReceiptRow | None]:
+        return await holding.acts_of(self._read, tenant, callers)
 
     async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         found = await self._read("receipt", tenant, id)

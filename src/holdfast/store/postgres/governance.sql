@@ -96,6 +96,54 @@ ON CONFLICT (tenant, run) DO UPDATE SET writes = there.writes + excluded.writes;
 SELECT receipts.tenant, receipts.key, token, state, body, reversed_by
 FROM unnest($1::text[], $2::text[]) AS given (tenant, key) JOIN receipts USING (tenant, key);
 
+-- name: lock_receipt
+-- Holders and takings of a receipt change only while it is locked.
+SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE;
+
+-- name: hold
+INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (tenant, receipt, run, root, position) DO UPDATE SET state = excluded.state;
+
+-- name: hold_of_doer
+-- The call that did the act, which needs a row as soon as there is a second holder.
+INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES ($1, $2, $3, $4, $5, 'open') ON CONFLICT DO NOTHING;
+
+-- name: let_go
+UPDATE holders SET state = 'let_go' WHERE tenant = $1 AND receipt = $2 AND run = $3 AND root = $4 AND position = $5;
+
+-- name: holders
+-- With the standing of each holder's run, and whether that is a lane.
+SELECT holders.run, holders.root, holders.position, holders.state, runs.standing,
+       coalesce(runs.program_kind = 'machine', false) AS is_lane
+FROM holders LEFT JOIN runs ON runs.tenant = holders.tenant AND runs.id = holders.run
+WHERE holders.tenant = $1 AND receipt = $2 ORDER BY holders.run, holders.root, holders.position;
+
+-- name: acts_of
+-- The receipts that these calls hold, and those whose ids are in their spans.
+WITH given AS (
+    SELECT * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::text[], $6::text[]) WITH ORDINALITY
+    AS given (run, root, position, since, until, number)
+)
+SELECT number, true AS is_held, body, reversed_by
+FROM given JOIN holders ON holders.tenant = $1 AND holders.run = given.run COLLATE "C"
+    AND holders.root = given.root AND holders.position = given.position
+JOIN receipts ON receipts.tenant = $1 AND receipts.id = holders.receipt
+UNION ALL
+SELECT number, false, body, reversed_by
+FROM given JOIN receipts ON receipts.tenant = $1 AND id > since COLLATE "C" AND id < until COLLATE "C";
+
+-- name: taking
+SELECT name, run FROM takings WHERE tenant = $1 AND receipt = $2;
+
+-- name: take
+INSERT INTO takings (tenant, receipt, name, run) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
+
+-- name: end_taking
+DELETE FROM takings WHERE tenant = $1 AND receipt = $2 AND name = $3 RETURNING name;
+
+-- name: reverse_receipt
+UPDATE receipts SET reversed_by = $3 WHERE tenant = $1 AND id = $2;
+
 -- name: close_receipt
 -- Gives the keys whose receipts this statement closed, not those that were closed before.
 WITH given AS (
@@ -160,14 +208,20 @@ ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks;
 SELECT tasks.tenant, tasks.id, body, reference FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
 
 -- name: governed
--- Receipts that have not succeeded, and the tasks of the present generation without cancelled forms.
+-- Receipts that have not succeeded, those that the run has taken to undo their acts, and the tasks of the present
+-- generation without cancelled forms.
 WITH given AS (
     SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 )
-SELECT tenant, run, true AS is_receipt, body, reversed_by, NULL AS reference, opened_at AS since, receipts.id
+SELECT tenant, run, true AS is_receipt, body, reversed_by, NULL AS reference, opened_at AS since, receipts.id,
+       NULL AS taking
 FROM given JOIN receipts USING (tenant, run) WHERE state <> 'succeeded'
 UNION ALL
-SELECT given.tenant, given.run, false, body, NULL, tasks.reference, tasks.created_at, tasks.id
+SELECT given.tenant, given.run, true, body, reversed_by, NULL, opened_at, receipts.id, takings.name
+FROM given JOIN takings USING (tenant, run)
+JOIN receipts ON receipts.tenant = takings.tenant AND receipts.id = takings.receipt
+UNION ALL
+SELECT given.tenant, given.run, false, body, NULL, tasks.reference, tasks.created_at, tasks.id, NULL
 FROM given
 JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.generation = runs.generation

@@ -44,6 +44,11 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             yield "receipt ids", receipt.tenant, receipt.id
             if receipt.reverses is not None:
                 yield "receipt ids", receipt.tenant, receipt.reverses
+        case p.Hold() | p.TakeBack() | p.SettleTaking():
+            yield "receipts", change.tenant, change.key
+            yield "receipt ids", change.tenant, change.receipt
+        case p.KeepHolds(tenant=tenant, run=run):
+            yield "runs", tenant, run
         case p.PutTask(task=task):
             yield "tasks", task.tenant, task.id
             for each in change.attached:
@@ -156,6 +161,8 @@ def is_plain(change: p.Change) -> bool:
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
         case p.Operate() | p.SetReference() | p.Tally() | p.PutCells() | p.MarkSplit():
+            return False
+        case p.Hold() | p.KeepHolds() | p.TakeBack() | p.SettleTaking():
             return False
         case _:
             return True

@@ -659,6 +659,12 @@ WHERE blobs.tenant = given.tenant AND blobs.digest = given.digest AND NOT EXISTS
     SELECT FROM blob_uses WHERE blob_uses.tenant = blobs.tenant AND blob_uses.digest = blobs.digest
 );
 
+-- name: prune_holders
+-- What runs still held they keep if they have completed, else let go.
+UPDATE holders SET state = CASE runs.standing WHEN 'completed' THEN 'kept' ELSE 'let_go' END
+FROM unnest($1::text[], $2::text[]) AS given (tenant, run) JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
+WHERE holders.tenant = given.tenant AND holders.run = given.run AND holders.state = 'open';
+
 -- name: prune_run
 -- Deletes runs with all that belongs to them.
 WITH given AS (

@@ -317,6 +317,7 @@ class PostgresStore(PostgresCells):
                 blobs = columns({tuple(row) for row in used}, 2)
                 await connection.fetch(SQL["lock_blobs"], *blobs)
                 await connection.execute(SQL["prune_blobs"], *blobs)
+                await connection.execute(SQL["prune_holders"], *keys)
                 await connection.execute(SQL["prune_run"], *keys)
                 return len(keys[0])
 

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.store import protocol as p
 from holdfast.store.judgements import goes_on, known_answer
-from holdfast.store.sqlite import gate_changes, operations
+from holdfast.store.sqlite import gate_changes, holding, operations
 from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
@@ -72,8 +72,12 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return _small(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
-        case p.PutTask() | p.CancelTask():
+        case p.PutTask() | p.CancelTask() | p.TakeBack() | p.SettleTaking():
             return _gate(cursor, change)
+        case p.Hold():
+            return holding.hold(cursor, change)
+        case p.KeepHolds():
+            return holding.keep(cursor, change)
         case p.Operate():
             return operations.operate(cursor, change, apply)
         case _ as never:
@@ -89,7 +93,9 @@ def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference | p.MarkSpli
     return gate_changes.set_reference(cursor, change)
 
 
-def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
+def _gate(
+    cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelTask | p.TakeBack | p.SettleTaking
+) -> p.Answer:
     if isinstance(change, p.CloseReceipt):
         answer, fresh = gate_changes.close_receipt(cursor, change.receipt)
         if fresh:
@@ -97,6 +103,10 @@ def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelT
             _add_blobs(cursor, change.receipt.tenant, "receipt", change.receipt.id, change.blobs)
     elif isinstance(change, p.CancelTask):
         answer, fresh = gate_changes.cancel_task(cursor, change)
+    elif isinstance(change, p.TakeBack):
+        answer, fresh = holding.take_back(cursor, change)
+    elif isinstance(change, p.SettleTaking):
+        answer, fresh = holding.settle(cursor, change)
     else:
         answer, fresh = gate_changes.put_task(cursor, change.task)
         if fresh:

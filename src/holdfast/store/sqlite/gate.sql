@@ -52,6 +52,44 @@ WHERE tenant = ?1 AND key = ?2 AND token = ?3 AND state IN ('pending', 'unknown'
 -- name: reverse_receipt
 UPDATE receipts SET reversed_by = ?3 WHERE tenant = ?1 AND id = ?2;
 
+-- name: hold
+INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET state = excluded.state;
+
+-- name: hold_of_doer
+-- The call that did the act, which needs a row as soon as there is a second holder.
+INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES (?, ?, ?, ?, ?, 'open') ON CONFLICT DO NOTHING;
+
+-- name: let_go
+UPDATE holders SET state = 'let_go' WHERE tenant = ? AND receipt = ? AND run = ? AND root = ? AND position = ?;
+
+-- name: holders
+-- With the standing of each holder's run, and whether that is a lane.
+SELECT holders.run, holders.root, holders.position, holders.state, runs.standing, runs.program_kind = 'machine'
+FROM holders LEFT JOIN runs ON runs.tenant = holders.tenant AND runs.id = holders.run
+WHERE holders.tenant = ? AND receipt = ? ORDER BY holders.run, holders.root, holders.position;
+
+-- name: held_receipts
+SELECT body, reversed_by FROM holders JOIN receipts ON receipts.tenant = holders.tenant AND receipts.id = holders.receipt
+WHERE holders.tenant = ? AND holders.run = ? AND holders.root = ? AND holders.position = ?;
+
+-- name: receipts_in_span
+SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id > ? AND id < ?;
+
+-- name: taking
+SELECT name, run FROM takings WHERE tenant = ? AND receipt = ?;
+
+-- name: take
+INSERT INTO takings (tenant, receipt, name, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: end_taking
+DELETE FROM takings WHERE tenant = ? AND receipt = ? AND name = ?;
+
+-- name: takings_of_run
+SELECT takings.name, body, reversed_by
+FROM takings JOIN receipts ON receipts.tenant = takings.tenant AND receipts.id = takings.receipt
+WHERE takings.tenant = ? AND takings.run = ? ORDER BY receipts.id;
+
 -- name: orphan_receipt
 INSERT INTO orphaned_receipts (tenant, id, task) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task;
 

@@ -15,17 +15,13 @@ from holdfast.store.admission import WritingRun
 from holdfast.store.caps import with_write_caps
 from holdfast.store.governance import cancelled, capped
 from holdfast.store.sql_rows import task_columns
+from holdfast.store.sqlite import holding
+from holdfast.store.sqlite.rows import read_receipt
 from holdfast.store.sqlite.sql import GATE, SQL
 
 # Deterministic order: a change committed again is recognised by its body.
 _encoder = msgspec.json.Encoder(order="deterministic")
-_receipts = msgspec.json.Decoder(p.ReceiptRow)
 _tasks = msgspec.json.Decoder(p.TaskRow)
-
-
-def read_receipt(body: str, reversed_by: str | None) -> p.ReceiptRow:
-    receipt = _receipts.decode(body)
-    return receipt if reversed_by is None else replace(receipt, reversed_by=reversed_by)
 
 
 def read_task(body: str, reference: str | None) -> p.TaskRow:
@@ -61,6 +57,8 @@ def _open(
         if present is None or present.state == "failed" or _gives_way(present, change):
             return full
         return p.Opened() if _is_repeated(present, receipt) else p.Taken(present)
+    if receipt.reverses is not None and (refusal := _reversing(cursor, change)) is not None:
+        return refusal
     cursor.execute(
         GATE["open_receipt"],
         (
@@ -81,6 +79,8 @@ def _open(
     if cursor.rowcount == 1:
         if limits is not None:
             cursor.execute(GATE["count_write"], (receipt.tenant, receipt.run))
+        if receipt.reverses is not None:
+            holding.begin_reversal(cursor, receipt)
         return p.Opened()
     if unless_capped and limits is not None:
         caps = cursor.execute(GATE["write_caps"], (receipt.tenant,)).fetchall()
@@ -89,6 +89,14 @@ def _open(
     present = _receipt_of_key(cursor, receipt)
     assert present is not None
     return p.Opened() if _is_repeated(present, receipt) else p.Taken(present)
+
+
+def _reversing(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer | None:
+    """Why the act that this one would reverse cannot be taken; None also where this one is not opened anyway."""
+    present = _receipt_of_key(cursor, change.receipt)
+    if present is None or present.state == "failed" or _gives_way(present, change):
+        return holding.reversal_refused(cursor, change)
+    return None
 
 
 def _line(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> list[WritingRun]:
@@ -119,8 +127,8 @@ def close_receipt(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> tuple[p.Answ
         return (p.Closed() if present is not None and present[0] == body else p.Fenced()), False
     if receipt.asked is not None:
         cursor.execute(GATE["orphan_receipt"], (receipt.tenant, receipt.id, receipt.asked))
-    if receipt.reverses is not None and receipt.state == "succeeded":
-        cursor.execute(GATE["reverse_receipt"], (receipt.tenant, receipt.reverses, receipt.id))
+    if receipt.reverses is not None:
+        holding.close_reversal(cursor, receipt)
     return p.Closed(), True
 
 

@@ -9,9 +9,11 @@ import msgspec
 
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
+from holdfast.store.sqlite import holding
 from holdfast.store.sqlite.audit import SqliteAudit, where_equal
 from holdfast.store.sqlite.connection import translated
-from holdfast.store.sqlite.gate_changes import read_receipt, read_task
+from holdfast.store.sqlite.gate_changes import read_task
+from holdfast.store.sqlite.rows import read_receipt
 from holdfast.store.sqlite.sql import GATE
 
 
@@ -26,9 +28,16 @@ class SqliteGovernance(SqliteAudit):
         for key in keys:
             receipts = [read_receipt(*row) for row in self._read(GATE["unsuccessful_receipts"], key)]
             tasks = [read_task(*row) for row in self._read(GATE["live_tasks"], key)]
-            if receipts or tasks:
-                found[key] = p.Governed(receipts, tasks)
+            taken = holding.taken_by(self._read, key)
+            if receipts or tasks or taken:
+                found[key] = p.Governed(receipts, tasks, taken)
         return found
+
+    async def stakes(self, tenant: str, receipt: str) -> p.Stakes:
+        return holding.stakes(self._read, tenant, receipt)
+
+    async def acts_of(self, tenant: str, callers: Sequence[p.ActCaller]) -> list[p.ReceiptRow | None]:
+        return [holding.act_of(self._read, tenant, caller) for caller in callers]
 
     async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         found = self._read(GATE["receipt"], (tenant, id))

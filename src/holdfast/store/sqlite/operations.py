@@ -32,6 +32,7 @@ PRUNED: Final = (
     "prune_roots",
     "prune_nodes",
     "prune_attributes",
+    "prune_holders",
     "prune_run",
 )
 

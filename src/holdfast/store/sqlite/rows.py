@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.store.protocol import ASKS, ENDED, PAUSED, Cursor, Query, Run, Standing, WorkerRow
+from holdfast.store.protocol import ASKS, ENDED, PAUSED, Cursor, Query, ReceiptRow, Run, Standing, WorkerRow
 from holdfast.store.rows import latest_start
 
 LATEST: Final = 2**63 - 1
@@ -25,6 +25,14 @@ ENDED_RUNS: Final = (
     "runs INDEXED BY runs_evidence_due WHERE governed AND evidence IS NULL",
 )
 """All runs that have ended, in two parts with an index by the time of the end each."""
+
+
+_receipts = msgspec.json.Decoder(ReceiptRow)
+
+
+def read_receipt(body: str, reversed_by: str | None) -> ReceiptRow:
+    receipt = _receipts.decode(body)
+    return receipt if reversed_by is None else replace(receipt, reversed_by=reversed_by)
 
 
 def worker(row: tuple[Any, ...]) -> WorkerRow:

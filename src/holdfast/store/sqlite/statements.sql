@@ -398,6 +398,12 @@ WHERE ended_at < ? AND ended_at IS NOT NULL
     WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id)
 ORDER BY ended_at LIMIT ?;
 
+-- name: prune_holders
+-- What a run still held it keeps if it has completed, else lets go.
+UPDATE holders SET state = iif(
+    (SELECT standing FROM runs WHERE runs.tenant = holders.tenant AND runs.id = holders.run) = 'completed', 'kept', 'let_go'
+) WHERE tenant = ? AND run = ? AND state = 'open';
+
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;
 

@@ -14,6 +14,7 @@ from holdfast.testing.stores.generations import Generations
 from holdfast.testing.stores.governance.admission import Admission
 from holdfast.testing.stores.governance.audit import AuditTopic
 from holdfast.testing.stores.governance.files import Files
+from holdfast.testing.stores.governance.holding import HoldingTopic
 from holdfast.testing.stores.governance.origins import Origins
 from holdfast.testing.stores.governance.receipts import ReceiptTopic
 from holdfast.testing.stores.governance.tasks import TaskTopic
@@ -68,6 +69,7 @@ class StoreSuite(
     Retention,
     Origins,
     ReceiptTopic,
+    HoldingTopic,
     Writes,
     TaskTopic,
     AuditTopic,
