@@ -12,6 +12,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+UNDO: Final = "undo"
+"""The act, in an ``Operated``, of a run that undoes an act or leaves it to another. Its reason says which."""
+
+UNDONE: Final = "undone"
+"""The reason of such an entry where the act was undone."""
+
 ABANDONED: Final = "nobody waited for its outcome any more"
 """The outcome of an act that nobody waited for."""
 
@@ -100,6 +106,7 @@ class Receipted(msgspec.Struct, frozen=True, gc=False, tag="receipt", tag_field=
     cost: Mapping[str, float | str] | None = None
     started_at: int = 0
     actor: str | None = None
+    once: bool = False  # its key is used up with the first success, even if that is taken back
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False, tag="ended", tag_field="kind", omit_defaults=True):

@@ -219,6 +219,7 @@ class Call:
         "repeats",
         "request",
         "reverses",
+        "round",
         "ruling",
         "stale",
         "state",
@@ -247,6 +248,7 @@ class Call:
         # The keys of attempts that failed at its place: they are counted as writes.
         self.failed_keys: frozenset[str] = frozenset()
         self.stale = False  # its receipt was closed elsewhere, and must be read again
+        self.round = 1  # of its key: each act under it that was taken back ends one
         self.key: str | None = None  # its key, where an older version gave it another than the proposal's
         self.ruling: SlowRuling | None = None  # for the next turn
         self.examined: str | None = None  # the outcome task whose receipt was looked for
@@ -272,8 +274,10 @@ class Call:
 
     def learn_receipt(self, receipt: ReceiptRow) -> None:
         """Take in the stored receipt of an attempt."""
+        if is_of(receipt, self.promise):
+            self.round = max(self.round, receipt.round)
         if receipt.state == "failed":
-            self.failed_keys |= {receipt.key}
+            self.failed_keys |= {receipt.first_key}
         elif self.earlier is None or self.earlier.token != receipt.token:  # the receipt here may be newer
             self.earlier = receipt
 

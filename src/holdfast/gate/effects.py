@@ -124,6 +124,11 @@ class Effect(Performable, Protocol):
         ...
 
     @property
+    def key_once(self) -> bool:
+        """Whether its key is used up with the first success, even if that is taken back."""
+        ...
+
+    @property
     def probe(self) -> Performable | None:
         """The probe that finds out whether an attempt was done, from the same input: Happened or DidNotHappen."""
         ...
@@ -135,6 +140,10 @@ class Effect(Performable, Protocol):
 
     def propose(self, input: Payload, name: str) -> Intent:
         """The intent of the call of this name. The same call gives the same. Raises where its input does not fit."""
+        ...
+
+    def keyed(self, given: Arguments, key: str) -> Arguments:
+        """The arguments for an attempt, if its receipt has another key than the proposal: that of a later round."""
         ...
 
     def read_result(self, result: Payload) -> object:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.gate.call import MOVING, Call, CallEvent, CallState, next_state
 from holdfast.gate.form_calls import FormCalls
+from holdfast.gate.undos import Undos
 from holdfast.journal.promise import PromiseId
 from holdfast.store.governance import CloseReceipt, Note, ReceiptRow, TaskRow
 
@@ -15,12 +16,13 @@ Closing = CloseReceipt | Note
 class RunCalls:
     """One run's side of the gate, while a worker leases it. ``writes`` is how many of its writes are counted."""
 
-    __slots__ = ("_asked", "_counts", "calls", "closings", "forms", "writes")
+    __slots__ = ("_asked", "_counts", "calls", "closings", "forms", "undos", "writes")
 
     def __init__(self, writes: int) -> None:
         self.writes = writes
         self.calls: dict[PromiseId, Call] = {}
         self.forms = FormCalls()
+        self.undos = Undos()
         self.closings: dict[object, Closing] = {}  # for the next commit, in order: by attempt, or by the note itself
         self._asked: set[PromiseId] = set()  # calls that people were asked about
         self._counts: dict[CallState, int] = {}  # calls by state: a run may have thousands, and every turn asks
@@ -97,18 +99,22 @@ class RunCalls:
 
     @property
     def has_calls(self) -> bool:
-        """Whether a call or a form of the run is at the gate."""
-        return bool(self.calls or self.forms)
+        """Whether a call, a form or an undo of the run is at the gate."""
+        return bool(self.calls or self.forms or self.undos)
 
     @property
     def is_moving(self) -> bool:
         """Whether a call must continue in this worker."""
+        if self.undos and self.undos.is_moving:
+            return True
         return any(self._counts.get(state) for state in MOVING) or (bool(self.forms) and self.forms.is_busy)
 
     @property
     def wants_turn(self) -> bool:
         """Whether the run needs a turn now: something may have come while the last turn was being committed."""
-        return bool(self.closings or self._counts.get("due") or (self.forms and self.forms.wants_turn))
+        if self.closings or self._counts.get("due"):
+            return True
+        return bool((self.forms and self.forms.wants_turn) or (self.undos and self.undos.free()))
 
     # -- time ------------------------------------------------------------------------------------------------------
 

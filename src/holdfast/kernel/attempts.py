@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.journal import events as e
-from holdfast.journal.payload import Err, Outcome
+from holdfast.journal.payload import Err, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Begun, CallSettled
 from holdfast.kernel.outstanding import Outstanding
@@ -77,6 +77,8 @@ class Attempts:
         """An invocation is settled. The program gets it when the run resumes."""
         self._pen.record(e.InvokeCompleted(promise, outcome, attempt))
         pending = self._open.invocations.pop(promise)
+        if pending.event.undoes is not None:
+            self._scribe.undone.append((promise, pending.request().name, type(outcome) is Ok))
         if pending.queue is not None:  # its place in the queue is no longer needed
             self._scribe.request(Abandon(promise, pending.event.kind, pending.queue))
         self._settled.append((promise, outcome))

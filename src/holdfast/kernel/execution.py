@@ -232,10 +232,13 @@ class Execution:
             self.tell_cancel()
             self.go()
             self._resume_while_satisfied()
+        turn = Turn(pen.written(), self._scribe.take_requests(), cancel)
         if self._stale:
-            stale, self._stale = self._stale, []
-            return Turn(pen.written(), self._scribe.take_requests(), cancel, stale)
-        return Turn(pen.written(), self._scribe.take_requests(), cancel)
+            turn.stale, self._stale = self._stale, []
+        if self._scribe.undone or self._scribe.kept:
+            turn.undone, turn.kept = self._scribe.undone, self._scribe.kept
+            self._scribe.undone, self._scribe.kept = [], []
+        return turn
 
     # -- arrivals ------------------------------------------------------------------------------------------------
 

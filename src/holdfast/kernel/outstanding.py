@@ -39,6 +39,7 @@ class Pending(msgspec.Struct, gc=False):
             _mark(event),
             event.retry_policy,
             self.stopped,
+            event.undoes,
         )
 
 

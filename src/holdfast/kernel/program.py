@@ -9,7 +9,7 @@ A program may give a checkpoint of itself. A program restored from it must act l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -87,6 +87,10 @@ class Scribe(Protocol):
 
     def abandon(self, promise_id: PromiseId) -> None:
         """Give up an invocation, a timer or a receive: its settlement will not be delivered."""
+        ...
+
+    def keep(self, calls: Sequence[PromiseId]) -> None:
+        """Declare the acts of these calls done: whatever becomes of the run, it relies on them."""
         ...
 
     def stop(self, promise_id: PromiseId) -> None:

@@ -13,7 +13,7 @@ class Invoke(msgspec.Struct, frozen=True, gc=False):
 
     ``mark`` distinguishes the call from others at the same position: a call that undoes another, and a call that was
     undone and is done again. ``retry`` is what the call itself says of its attempts. A ``stopped`` one must not begin
-    unless it may have begun before.
+    unless it may have begun before. One that ``undoes`` a call begins only if the act of that is this run's to undo.
     """
 
     promise_id: PromiseId
@@ -26,6 +26,7 @@ class Invoke(msgspec.Struct, frozen=True, gc=False):
     mark: str = ""
     retry: RetryPolicy = ONCE
     stopped: bool = False
+    undoes: PromiseId | None = None
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from holdfast.journal import events as e
@@ -26,7 +27,7 @@ class Entropy(Protocol):
 class KernelScribe:
     """The commands of a running program, and the requests that follow. See ``program.Scribe`` for the contract."""
 
-    __slots__ = ("_entropy", "_open", "_pen", "_requests", "_stopped", "next_child", "run")
+    __slots__ = ("_entropy", "_open", "_pen", "_requests", "_stopped", "kept", "next_child", "run", "undone")
 
     def __init__(self, run: PromiseId, pen: Pen, outstanding: Outstanding, entropy: Entropy) -> None:
         self.run = run
@@ -36,6 +37,8 @@ class KernelScribe:
         self.next_child = 0
         self._requests: dict[PromiseId, Request] = {}
         self._stopped: dict[PromiseId, Stop] = {}
+        self.undone: list[tuple[PromiseId, str, bool]] = []  # see ``Turn``
+        self.kept: list[PromiseId] = []
 
     @property
     def version(self) -> int:
@@ -99,6 +102,10 @@ class KernelScribe:
         recorded = self._pen.upcoming()
         event = None if recorded is None else recorded.event
         return event.function_name if isinstance(event, e.InvokeScheduled) and event.kind == kind else None
+
+    def keep(self, calls: Sequence[PromiseId]) -> None:
+        if self._pen.upcoming() is None:
+            self.kept.extend(calls)
 
     def abandon(self, promise_id: PromiseId) -> None:
         pending = self._open.forget(promise_id)

@@ -153,6 +153,7 @@ class Held:
         """Take in what the store knows of its side of the gate. Failures of earlier lineages are no matter of this."""
         receipts = [each for each in governed.receipts if each.state != "failed" or each.root == self.id.root]
         self.gate_of_run().learn(receipts, governed.tasks)
+        self.gate_of_run().undos.learn(governed.taken)
 
     def stop_clocks(self, gate: RunCalls) -> None:
         """Let the clocks of calls that wait for people stand still, and go on later by as much."""

@@ -29,6 +29,7 @@ from holdfast.store.protocol import (
     Advance,
     Answer,
     Deliver,
+    KeepHolds,
     Key,
     Note,
     Opened,
@@ -41,6 +42,7 @@ from holdfast.store.protocol import (
 )
 from holdfast.worker.attached import Attached
 from holdfast.worker.gate.entries import ended, ignored
+from holdfast.worker.gate.undoings import Undoings
 from holdfast.worker.held import Held
 from holdfast.worker.lifecycle import Lifecycle
 
@@ -106,6 +108,11 @@ class Gate(Protocol):
     def abandon(self, held: Held, promise: PromiseId, now: int) -> Sequence[Attached]: ...
     def stop(self, held: Held, promise: PromiseId, now: int) -> Sequence[Attached]: ...
 
+    @property
+    def undoings(self) -> Undoings:
+        """What takes the receipts of acts before these are undone."""
+        ...
+
 
 def terminal_of(turn: Turn) -> e.Event | None:
     """The event that ended the run in this turn."""
@@ -140,6 +147,8 @@ class _SortedRequests:
                 self._add(request)
 
     def _add(self, request: Request) -> None:
+        if type(request) is Invoke and request.undoes is not None and not self._may_undo(request):
+            return
         kind = kind_of(request.kind)
         place = kind.place(request.queue)
         if place is _HERE:
@@ -157,6 +166,10 @@ class _SortedRequests:
             self.errands.append(kind.plan(self._held, request, self._now, self._pins))
         elif (errand := _ending(kind, self._held, request, self._now)) is not None:
             self.errands.append(errand)
+
+    def _may_undo(self, request: Invoke) -> bool:
+        """Whether an undo may be handed on: where the run has been at the gate, its act may be others' to undo."""
+        return self._held.gate is None or (self._gate is not None and self._gate.undoings.passes(self._held, request))
 
     def _pass(self, request: Request) -> None:
         if self._gate is None:
@@ -234,6 +247,7 @@ def plan(
         closings = held.gate.take_closings()
         attached.extend(map(Attached, closings))
         attached.extend(requests.gated if segment is not None else map(_named, requests.gated))
+        attached.extend(_takings(held, turn, gate))
         attached.extend(map(Attached, _ended(held, execution, ending, segment, renewal, projection)))
         projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
     change = Advance(
@@ -252,6 +266,15 @@ def plan(
     )
     is_gated = bool(requests.gated or closings)
     return Plan(change, requests.invoke, requests.abandon, requests.stop, attached, closings, is_gated, carried_on)
+
+
+def _takings(held: Held, turn: Turn, gate: Gate | None) -> Iterator[Attached]:
+    """What the end of undos, and acts that are declared done, change of receipts."""
+    if gate is not None:
+        for promise, name, done in turn.undone:
+            yield from gate.undoings.ended(held, promise, name, done=done)
+    if turn.kept:
+        yield Attached(KeepHolds(held.key.tenant, held.key.run, tuple((p.root, p.path[-1]) for p in turn.kept)))
 
 
 def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:

@@ -69,6 +69,7 @@ class Transfer:
     connector = "bank"
     risk: Risk = "high"
     safe_to_retry = False
+    key_once = False
     secret_names = frozenset({"pin"})
 
     def __init__(self, bank: Bank, name: str = "wire.transfer", operation: str = "transfer") -> None:

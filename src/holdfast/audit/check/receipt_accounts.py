@@ -8,7 +8,8 @@ only the entries are sealed. So the two are compared:
 - Where an entry records a success, the receipt is there and succeeded. Where an entry records the end of an attempt,
   that attempt is not pending.
 - Each key in an entry has a receipt: the one that the entry names, or that of a later attempt or of another call.
-- A reversed receipt and the receipt of the act that reversed it name each other.
+- A reversed receipt and the receipt of the act that reversed it name each other. Of one whose act was undone, an entry
+  records the undo that it names, and each undo that an entry records is named by its receipt.
 
 An entry belongs to the run whose call learned the outcome, which may be another than the receipt's. Some fields are in
 no entry: the token of an attempt, the time at which an unknown outcome was closed, and, while a receipt is pending, its
@@ -133,11 +134,23 @@ def lost_key(id: str) -> str:
     return f"receipt {id}: the audit has an entry of it, and neither it nor another one has its idempotency key."
 
 
-def reversal(receipt: ReceiptRow, by: ReceiptRow | None) -> str | None:
+def reversal(receipt: ReceiptRow, by: ReceiptRow) -> str | None:
     """Why the receipt cannot have been reversed by this one, which it names; None where it can."""
-    if by is not None and by.state == "succeeded" and by.reverses == receipt.id:
+    if by.state == "succeeded" and by.reverses == receipt.id:
         return None
     return f"receipt {receipt.id}: it names another receipt as the one that reversed it, and that one did not."
+
+
+def undo_of(record: r.Record) -> tuple[str, str] | None:
+    """The receipt whose act was undone, and the name of the undo; None for an entry that records no such thing."""
+    if not isinstance(record, r.Operated) or record.act != r.UNDO or record.reason != r.UNDONE:
+        return None
+    return record.details.get("receipt", ""), record.details.get("undo", "")
+
+
+def not_undone(id: str) -> str:
+    """The problem of a receipt that names an undo which no entry records."""
+    return f"receipt {id}: it says that its act was undone, and the audit has no entry of that."
 
 
 def is_unmarked(row: ReceiptRow | None, record: r.Receipted) -> bool:
@@ -188,6 +201,7 @@ def _ending(receipt: ReceiptRow, record: r.Receipted) -> list[str]:
         ("time of opening", receipt.opened_at, record.started_at),
         ("time of closing", receipt.closed_at, closed_at),
         ("actor", receipt.actor, record.actor),
+        ("mark that its key counts once", receipt.once, record.once),
     )
 
 

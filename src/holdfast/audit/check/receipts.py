@@ -72,6 +72,7 @@ class _Check:
         self._store = store
         self._tenant = tenant
         self._keys: dict[str, str] = {}  # keys to look for, each with the receipt that has it in an entry
+        self._undone: dict[str, str] = {}  # receipts that were undone, each with the name of the undo
         self._open: list[law.Account] = []  # receipts to be found in entries of other runs than their own
         self._many: defaultdict[str, list[law.Account]] = defaultdict(list)  # receipts of runs that have many
 
@@ -96,6 +97,18 @@ class _Check:
                 await self._is_there(entry, record, there)
             last = page[-1]
         await self._find_keys()
+        await self._marked()
+
+    async def _marked(self) -> None:
+        """Every receipt whose act was undone says so."""
+        last: p.AuditEntry | None = None
+        while page := await self._store.entries(p.AuditQuery(self._tenant, kind="operator"), PAGE, last):
+            undone = [undo async for _, record in self._read_all(page) if (undo := law.undo_of(record)) is not None]
+            there = await self._receipts([id for id, _ in undone])
+            for id, name in undone:
+                if id not in there or there[id].reversed_by != name:
+                    raise Broken(f"receipt {id}: the audit says that its act was undone, and it does not say so.")
+            last = page[-1]
 
     async def _is_there(self, entry: p.AuditEntry, record: r.Receipted, stored: Mapping[str, p.ReceiptRow]) -> None:
         there = stored.get(record.receipt)
@@ -140,19 +153,36 @@ class _Check:
             self.count += len(page)
         await self._confirm_many()
         await self._confirm_by_all()
+        await self._confirm_undone()
+
+    async def _confirm_undone(self) -> None:
+        """Look for the undos that these receipts name in the whole audit."""
+        if self._undone:
+            async for _, record in self._records(p.AuditQuery(self._tenant, kind="operator")):
+                id, name = law.undo_of(record) or ("", "")
+                if self._undone.get(id) == name:
+                    del self._undone[id]
+        for id in self._undone:
+            raise Broken(law.not_undone(id))
 
     async def _alone(self, page: Sequence[p.ReceiptRow]) -> None:
         """Check receipts as far as that needs no audit."""
         reversing = await self._receipts([each.reversed_by for each in page if each.reversed_by is not None])
         for receipt in page:
+            if receipt.round != 1 and not receipt.key.endswith(f"#{receipt.round}"):
+                raise Broken(f"receipt {receipt.id}: its key is not that of round {receipt.round}.")
             if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
                 raise Broken(f"receipt {receipt.id}: it is marked as abandoned, and its error does not say so.")
             if receipt.asked is not None and not receipt.abandoned:
                 raise Broken(
                     f"receipt {receipt.id}: it names a task that asks for its outcome, and a run waits for it."
                 )
-            if receipt.reversed_by is not None:
-                _judge(law.reversal(receipt, reversing.get(receipt.reversed_by)))
+            if receipt.reversed_by is not None and receipt.reversed_by not in reversing:
+                self._undone[receipt.id] = receipt.reversed_by
+            elif receipt.reversed_by is not None:
+                _judge(law.reversal(receipt, reversing[receipt.reversed_by]))
+        if len(self._undone) >= MANY:
+            await self._confirm_undone()
         large = [receipt for receipt in page if receipt.result_blob is not None]
         for at in range(0, len(large), BLOBS):
             some = large[at : at + BLOBS]

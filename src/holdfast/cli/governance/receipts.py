@@ -142,6 +142,9 @@ def _lines(receipt: ReceiptInfo) -> list[tuple[str, Part]]:
         rows.append(("result", quoted(plain(receipt.result))))
     if receipt.cost is not None:
         rows.append(("cost", quoted(receipt.cost)))
+    if receipt.holders:
+        held = ", ".join(f"{run} ({state})" for run, state in receipt.holders.items())
+        rows.append(("relied on by", held))
     return [*rows, ("reverse", _reversal(receipt))]
 
 

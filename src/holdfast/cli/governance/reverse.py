@@ -28,18 +28,20 @@ class _Reversal(NamedTuple):
 @click.command()
 @click.argument("receipt")
 @click.option("--wait", type=options.Duration(), metavar="TIME", help="Wait for its end, at most so long: 30s.")
+@click.option("--anyway", is_flag=True, help="Also if an open run relies on the act. The audit names that run.")
 @options.answer
 def reverse(
-    receipt: str, wait: float | None, who: str, reason: str, tenant: str, store: str | None, as_json: bool
+    receipt: str, wait: float | None, anyway: bool, who: str, reason: str, tenant: str, store: str | None, as_json: bool
 ) -> int:
     """Take back the act of RECEIPT: a run calls the action which the receipt names, and policy judges it.
 
-    Called twice, the act is taken back once; called after a failure, it is tried again.
+    Called twice, the act is taken back once; called after a failure, it is tried again. An act on which an open run
+    relies is not taken back without --anyway.
     """
 
     async def work(app: Holdfast) -> _Reversal:
         action = (await app.receipts.get(receipt, tenant=tenant)).reverse or ""
-        change = app.receipts.reverse(receipt, by=who, reason=reason, tenant=tenant)
+        change = app.receipts.reverse(receipt, by=who, reason=reason, anyway=anyway, tenant=tenant)
         handle = await session.patiently(app, change)
         async with operating(app, "runs.see"):
             served = any(REVERSE in worker.workflows for worker in await app.store.workers())

@@ -17,6 +17,7 @@ from holdfast.client.views.receipts import ReceiptInfo, receipt_info
 from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
 from holdfast.store import protocol as p
+from holdfast.store.holding import state_of
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -76,14 +77,28 @@ class Receipts:
 
     @operation("receipts.see")
     async def get(self, id: str, *, tenant: str | None = None) -> ReceiptInfo:
-        """One receipt. Raises ReceiptNotFound."""
-        return await self._info(await self._row(id, self._app.tenant_of(tenant)))
+        """One receipt, with the runs that rely on its act. Raises ReceiptNotFound."""
+        row = await self._row(id, self._app.tenant_of(tenant))
+        return msgspec.structs.replace(await self._info(row), holders=await self._holders(row))
 
     async def _row(self, id: str, tenant: str) -> p.ReceiptRow:
         row = await self._app.store.receipt(tenant, id)
         if row is None:
             raise ReceiptNotFound(f"there is no receipt {id!r} in tenant {tenant!r}: look with `holdfast receipts`.")
         return row
+
+    async def _holders(self, row: p.ReceiptRow) -> dict[str, str]:
+        """The runs that rely on an act, with whether they may still undo it (open) or rely on it for good (kept)."""
+        if row.state != "succeeded" or row.reversed_by is not None:
+            return {}
+        stakes = await self._app.store.stakes(row.tenant, row.id)
+        states = {holder.caller.run: holder.state for holder in stakes.holders}
+        if row.run not in states:
+            doers = await self._app.store.get([p.Key(row.tenant, row.run)])
+            standing = doers[0].standing if doers else None
+            is_lane = bool(doers) and doers[0].program_kind == p.MACHINE
+            states[row.run] = state_of("open", standing, is_lane=is_lane)
+        return {run: state for run, state in sorted(states.items()) if state != "let_go"}
 
     async def _info(self, row: p.ReceiptRow) -> ReceiptInfo:
         return receipt_info(row, await self._large_result(row))
@@ -93,14 +108,16 @@ class Receipts:
             return None
         return await self._app.store.blob(row.tenant, row.result_blob)
 
-    async def _reversal(self, receipt: Receipt, by: str, tenant: str, note: p.Note) -> RunHandle[Any]:
-        """The run that takes an act back. A failed one may have been deleted: then the next has another number."""
-        from holdfast.programs.function.reversal import reverse
+    async def _reversal(self, receipt: Receipt, by: str, tenant: str, note: p.Note, despite: str) -> RunHandle[Any]:
+        """The run that takes an act back, ``despite`` these runs. A failed one may have been deleted: then the next has
+        another number."""
+        from holdfast.programs.function.reversal import ANYWAY, reverse
 
         # The receipt as it was before: a second request must have the same arguments, so that it finds the same run.
         argument = msgspec.structs.replace(receipt, reversed_by=None)
-        name, number = f"reverse:{receipt.id}", 1
-        attributes = {"reverses": receipt.id}
+        first = f"reverse:{receipt.id}:anyway" if despite else f"reverse:{receipt.id}"
+        name, number = first, 1
+        attributes = {"reverses": receipt.id, **({ANYWAY: despite} if despite else {})}
         options: NotedOptions = {"tenant": tenant, "actor": by, "attributes": attributes, "note": note}
         while True:
             try:
@@ -110,16 +127,26 @@ class Receipts:
                     problem = f"receipt {receipt.id} was taken back already, by {receipt.reversed_by}"
                     raise NotReversible(problem) from None
             number += 1
-            name = f"reverse:{receipt.id}:{number}"
+            name = f"{first}:{number}"
+
+    async def _relying(self, row: p.ReceiptRow) -> str:
+        """The open runs that rely on an act; none where it was taken back already, or is now."""
+        by = row.reversed_by
+        if by is not None and await self._app.store.receipt(row.tenant, by) is None:
+            raise NotReversible(f"receipt {row.id} was taken back already, by the undo {by}")
+        if (await self._app.store.stakes(row.tenant, row.id)).taking is not None:
+            return ""
+        holders = await self._holders(row)
+        return " and ".join(f"run {run}" for run, state in holders.items() if state == "open")
 
     @operation("receipts.reverse")
     async def reverse(
-        self, id: str, *, by: str | None = None, reason: str = "", tenant: str | None = None
+        self, id: str, *, by: str | None = None, reason: str = "", anyway: bool = False, tenant: str | None = None
     ) -> RunHandle[Any]:
         """Take an act back: start a run that calls the action which the receipt names. The gate judges that call.
 
-        Called twice, the act is taken back once; called after a failure, it is tried again. Raises ReceiptNotFound or
-        NotReversible.
+        Called twice, the act is taken back once; called after a failure, it is tried again. An act on which an open run
+        relies is not taken back, unless ``anyway``. Raises ReceiptNotFound or NotReversible.
         """
         tenant, by = self._app.tenant_of(tenant), self._app.person_of(by)
         if by is None:
@@ -130,9 +157,16 @@ class Receipts:
             raise NotReversible(f"receipt {id} is {receipt.state}: only what succeeded can be taken back")
         if receipt.reverse is None:
             raise NotReversible(f"action {receipt.action} declares no reverse=: the engine cannot take its act back")
+        despite = await self._relying(row)
+        if despite and not anyway:
+            raise NotReversible(
+                f"receipt {id}: {despite} relies on the act, and undoes it itself if it fails or is cancelled. Wait "
+                "for its end, cancel it, or take the act back anyway (`holdfast reverse --anyway`)."
+            )
         details = {"receipt": id, "action": receipt.action, "target": receipt.target}
+        details |= {"anyway": despite} if despite else {}
         note = operator_note(self._app, tenant, "reverse", by, receipt.run, reason, details)
-        handle = await self._reversal(receipt, by, tenant, note)
+        handle = await self._reversal(receipt, by, tenant, note, despite)
         if (await handle.status()) in ("failed", "cancelled"):
             with contextlib.suppress(InvalidRequest, RunEnded):  # another caller retried it first
                 await handle.retry(by=by)

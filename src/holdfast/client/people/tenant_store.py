@@ -113,6 +113,12 @@ class TenantStore:
     async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         return None if self._is_foreign(tenant) else await self._store.receipt(tenant, id)
 
+    async def stakes(self, tenant: str, receipt: str) -> p.Stakes:
+        return p.Stakes() if self._is_foreign(tenant) else await self._store.stakes(tenant, receipt)
+
+    async def acts_of(self, tenant: str, callers: Sequence[p.ActCaller]) -> list[p.ReceiptRow | None]:
+        return [None for _ in callers] if self._is_foreign(tenant) else await self._store.acts_of(tenant, callers)
+
     async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.ReceiptRow]:
         return {} if self._is_foreign(tenant) else await self._store.receipts_by_id(tenant, ids)
 

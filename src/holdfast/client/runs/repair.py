@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.client.operators import operator_note
+from holdfast.client.runs.inherited_acts import holds_of_fork
 from holdfast.client.runs.retry_point import retry_point
 from holdfast.client.runs.run_ids import chosen_run_id
 from holdfast.errors import EngineError, InvalidRequest, RetryRefused, RunConflict, RunEnded
@@ -127,6 +128,7 @@ class Repairs:
         segment = msgspec.structs.replace(segment, at=made_at)
         details = {"sequence": str(sequence), "fork": fresh.run}
         by = self._app.person_of(by)
+        holds = await holds_of_fork(self._app.store, run, entries, fresh, root)
         start = p.Start(
             key=fresh,
             workflow=run.workflow,
@@ -135,12 +137,12 @@ class Repairs:
             fingerprint=run.fingerprint,
             root=root.root,
             segment=segment,
-            projection=p.Projection("queued"),
+            projection=p.Projection("queued", governed=bool(holds)),
             priority=run.priority,
             attributes={**_without_template(run.attributes), "forked_from": key.run},
             origin=p.Origin(run.workspace, by or run.actor, run.trigger_type, run.trigger_ref),
             blobs=blobs,
-            attached=(operator_note(self._app, key.tenant, "fork", by, key.run, reason, details),),
+            attached=(operator_note(self._app, key.tenant, "fork", by, key.run, reason, details), *holds),
         )
         answer = await self._app.committer.commit(start)
         if not isinstance(answer, p.Started) and not await self._is_made(start):

@@ -75,9 +75,11 @@ class SyncReceipts:
     page = waited(Receipts.page)
     get = waited(Receipts.get)
 
-    def reverse(self, id: str, *, by: str | None = None, reason: str = "", tenant: str | None = None) -> str:
+    def reverse(
+        self, id: str, *, by: str | None = None, reason: str = "", anyway: bool = False, tenant: str | None = None
+    ) -> str:
         """Take an act back; gives the id of the run that does it."""
-        return self._loop.call(self._part.reverse(id, by=by, reason=reason, tenant=tenant)).id
+        return self._loop.call(self._part.reverse(id, by=by, reason=reason, anyway=anyway, tenant=tenant)).id
 
 
 class SyncSchedules:

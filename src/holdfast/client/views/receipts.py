@@ -38,16 +38,19 @@ class ReceiptInfo(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     cost: dict[str, float | str] | None
     key: str  # the idempotency key
+    round: int  # of that key: each act under it that was taken back ends one
     attempt: int
     actor: str | None
     task: str | None  # the approval that let it be done, or the question what became of it
     reverse: str | None  # the action that takes it back
     reverses: str | None  # the receipt of the act that this one took back
-    reversed_by: str | None  # the run that took it back
+    reversed_by: str | None  # the receipt of the act that took it back, or the name of the undo
     proposal: str
     promise_id: str
     opened_at: datetime
     closed_at: datetime | None
+    holders: dict[str, str] | None = None
+    """The runs that rely on the act: ``open`` ones undo it if they fail, ``kept`` is for good. None in a list."""
 
 
 def receipt_info(row: ReceiptRow, large_result: bytes | None = None) -> ReceiptInfo:
@@ -68,6 +71,7 @@ def receipt_info(row: ReceiptRow, large_result: bytes | None = None) -> ReceiptI
         error=row.error,
         cost=row.cost,
         key=row.key,
+        round=row.round,
         attempt=row.attempt,
         actor=row.actor,
         task=row.task,
@@ -106,6 +110,7 @@ def receipt_record(receipt: ReceiptInfo) -> dict[str, Any]:
         "error": receipt.error,
         "cost": receipt.cost,
         "key": receipt.key,
+        "round": receipt.round,
         "attempt": receipt.attempt,
         "actor": receipt.actor,
         "task": receipt.task,
@@ -116,4 +121,5 @@ def receipt_record(receipt: ReceiptInfo) -> dict[str, Any]:
         "promise_id": receipt.promise_id,
         "opened_at": iso(receipt.opened_at),
         "closed_at": iso(receipt.closed_at),
+        "holders": receipt.holders,
     }

@@ -14,7 +14,7 @@ import cbor2
 import msgspec
 
 from holdfast.errors import InvalidFunction, NotInWorkflow
-from holdfast.gate.effects import Cost, Intent, Performable
+from holdfast.gate.effects import Arguments, Cost, Intent, Performable
 from holdfast.gate.proposals import Proposal, Risk, limited
 from holdfast.gate.receipts import Receipt
 from holdfast.journal.cbor import DEEPEST, canonical
@@ -40,6 +40,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     writes: bool = True
     risk: Risk | None = None
     idempotency_key: str | None = None
+    key_once: bool = False
     reverse: Action[..., Any] | None = None
     cost: Callable[[Any], Cost] | None = None
     cost_estimate: float = 0.0
@@ -78,6 +79,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         self.connector = declaration.connector
         self.operation = declaration.operation
         self.writes = declaration.writes
+        self.key_once = declaration.key_once
         self.risk: Risk = declaration.risk or ("med" if declaration.writes else "low")
         self.reverse = declaration.reverse
         self.cost = declaration.cost
@@ -179,6 +181,10 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             former,
         )
 
+    def keyed(self, given: Arguments, key: str) -> Arguments:
+        """The same: an attempt has its key from ``step_info()``."""
+        return given
+
     def has_key(self, key: str, arguments: Mapping[str, Any], name: str) -> bool:
         """Whether a call with these arguments, which a receipt recorded, would have this key. True where that is
         unknown, because they are the arguments of another action."""
@@ -239,6 +245,7 @@ def action(
     writes: bool = True,
     risk: Risk | None = None,
     idempotency_key: str | None = None,
+    key_once: bool = False,
     reverse: Action[..., Any] | None = None,
     cost: Callable[[Any], Cost] | None = None,
     cost_estimate: float = 0.0,
@@ -256,13 +263,14 @@ def action(
 
     ``connector`` and ``operation`` name what it does, ``target`` the object; ``writes`` is whether it changes anything
     there, ``risk`` how much is at stake (low, med or high; by default low for reading, med for writing). ``target`` and
-    ``idempotency_key`` are templates over the arguments; the default key contains the call's promise id. ``reverse`` is
-    an action that takes this one's Receipt and undoes it. ``cost`` computes the Cost from the result; ``cost_estimate``
-    is a number that policy may judge in advance. An attempt whose outcome is unknown is repeated only if it is
-    ``safe_to_retry`` (by default: reading is, writing is not), or after ``probe`` gave ``Happened(value)`` or
-    ``DidNotHappen()``. ``probe`` is a function of the same arguments that only looks. ``secret`` names arguments
-    (``"token"``, ``"fields.password"``) that are kept out of receipts, audit, evidence, tasks, error messages and every
-    view of a journal. The rest is as for a step.
+    ``idempotency_key`` are templates over the arguments; the default key contains the call's promise id. After an act
+    was taken back, the next call under its key is a new act, unless ``key_once``. ``reverse`` is an action that takes
+    this one's Receipt and undoes it. ``cost`` computes the Cost from the result; ``cost_estimate`` is a number that
+    policy may judge in advance. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry`` (by
+    default: reading is, writing is not), or after ``probe`` gave ``Happened(value)`` or ``DidNotHappen()``. ``probe``
+    is a function of the same arguments that only looks. ``secret`` names arguments (``"token"``, ``"fields.password"``)
+    that are kept out of receipts, audit, evidence, tasks, error messages and every view of a journal. The rest is as
+    for a step.
     """
     declaration = Declaration(
         connector=connector,
@@ -271,6 +279,7 @@ def action(
         writes=writes,
         risk=risk,
         idempotency_key=idempotency_key,
+        key_once=key_once,
         reverse=reverse,
         cost=cost,
         cost_estimate=cost_estimate,

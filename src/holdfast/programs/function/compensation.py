@@ -21,6 +21,7 @@ import msgspec
 
 from holdfast.journal.payload import CBOR, ONCE, Err, Ok, Outcome, Payload, PolicyField, policy_fields, policy_of
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import ACTION
 from holdfast.programs.function.failures import revive
 from holdfast.programs.function.values import decode, encode
 
@@ -99,9 +100,14 @@ class Compensations:
             (self._surplus if promise in self.given_up else self._done).append(done)
         self.given_up.discard(promise)
 
-    def keep(self) -> None:
-        """Declare all successes so far as final: they are never undone. What the body gave up is none of them."""
+    def keep(self) -> list[PromiseId]:
+        """Declare all successes so far as final: they are never undone. What the body gave up is none of them.
+
+        Gives the calls that may have acted at the gate.
+        """
+        acted = [each for each in self._done if isinstance(each, Undo) or each.step.kind == ACTION]
         self._done.clear()
+        return [PromiseId(each.root, each.path) if isinstance(each, Undo) else each.promise for each in acted]
 
     def has_more(self, *, fails: bool) -> bool:
         """Whether there is something to undo: in a run that ``fails`` all, in one that returns what its body gave up.

@@ -20,7 +20,7 @@ from holdfast.journal.cbor import canonical
 HASH: Final = "_hash"
 MARK: Final = "~"
 MARK_LENGTH: Final = 16
-_MARKED: Final = re.compile(r"~[0-9a-f]{16}\Z")
+_MARKED: Final = re.compile(r"(~[0-9a-f]{16}|#[0-9]+)\Z")  # the latter is the mark of a later round of a key
 _CUT: Final = re.compile(r":[0-9a-f]{64}\Z")
 """The ends of marked keys and of shortened keys. No other key may end like these."""
 _NUMBER: Final = re.compile(r"-?[0-9]+")
@@ -85,7 +85,7 @@ class KeyTemplate(PlaceholderText):
         """The key, and the key of older versions for the same values, where it differs."""
         plain = self.render(arguments, promise)
         values = [self._value(place, arguments, promise) for place in self._places]
-        if not values or self._is_unambiguous(plain, values):
+        if self._is_unambiguous(plain, values):
             return limited(plain), None
         return limited(f"{plain}{MARK}{digest(values)[:MARK_LENGTH]}"), limited(plain)
 

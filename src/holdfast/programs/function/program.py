@@ -298,7 +298,8 @@ class FunctionProgram:
 
     def keep_done(self) -> None:
         """Declare all successes so far as final: they are never undone."""
-        self.compensations.keep()
+        if kept := self.compensations.keep():
+            self._running().scribe.keep(kept)
         if self.first_edition is not None:
             self.first_edition.keep()
 

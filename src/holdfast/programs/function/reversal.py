@@ -11,6 +11,9 @@ from holdfast.programs.function.decorators import STEPS, workflow
 
 REVERSE: Final = "holdfast.reverse"
 
+ANYWAY: Final = "anyway"
+"""The attribute of a reversal that a person has asked for although an open run relies on the act: those runs."""
+
 
 @workflow(name=REVERSE)
 async def reverse(receipt: Receipt) -> Any:

@@ -37,9 +37,16 @@ async def show(call: RouteCall[Nothing, None]) -> ReceiptInfo:
     return await call.client.receipts.get(call.path["receipt"], tenant=call.tenant)
 
 
-async def reverse(call: RouteCall[Nothing, ReasonBody]) -> Answered:
+class Reversal(ReasonBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why, and whether an open run that relies on the act does not keep it from being taken back."""
+
+    anyway: bool = False
+
+
+async def reverse(call: RouteCall[Nothing, Reversal]) -> Answered:
+    body = call.body
     handle = await call.client.receipts.reverse(
-        call.path["receipt"], by=call.by, reason=call.body.reason, tenant=call.tenant
+        call.path["receipt"], by=call.by, reason=body.reason, anyway=body.anyway, tenant=call.tenant
     )
     view = StartedRun(handle.id, handle.tenant, await call.progress(handle))
     return Answered(view, {"Location": call.address("runs", handle.id), **call.waited})
@@ -67,9 +74,10 @@ ROUTES = (
         method="POST",
         path="/v1/receipts/{receipt}/reverse",
         operation="receipts.reverse",
-        words="Take an act back: start the run that does so. Asked for twice, it is taken back once.",
+        words="Take an act back: start the run that does so. Asked for twice, it is taken back once. An act on which "
+        "an open run relies is taken back only with `anyway`.",
         handler=reverse,
-        body=ReasonBody,
+        body=Reversal,
         answer=StartedRun,
         status=201,
         headers=(PREFER,),

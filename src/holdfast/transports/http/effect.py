@@ -34,6 +34,7 @@ class HttpEffect:
     def __init__(self, name: str, input: Payload | None) -> None:
         self.name = name
         self.connector, self.operation, self.writes, self.safe_to_retry = "", "", True, False
+        self.key_once = False
         self.risk: Risk = "high"
         self.secret_names: Collection[str] = frozenset({"auth"})
         try:
@@ -67,6 +68,9 @@ class HttpEffect:
 
     def arguments(self, input: Payload) -> Mapping[str, Any]:
         return read(input).members()
+
+    def keyed(self, given: Arguments, key: str) -> Arguments:
+        return [given[0][0], key], {}
 
     def has_key(self, key: str, arguments: Mapping[str, Any], name: str) -> bool:
         return True

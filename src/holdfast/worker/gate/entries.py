@@ -124,11 +124,13 @@ def unread(held: Held, request: Invoke, effect: Effect | None, reason: str, now:
 def opened(held: Held, call: Call, token: str, task: p.TaskRow | None, now: int) -> p.ReceiptRow:
     """The receipt of an act that is about to be done."""
     proposal, row, promise = call.proposal, held.row, call.promise
+    key = proposal.key if call.round == 1 else f"{proposal.key}#{call.round}"
     return p.ReceiptRow(
         tenant=row.key.tenant,
-        key=proposal.key,
-        # Beside each other for one run, and another where the key's template was changed between two attempts.
-        id=f"r-{promise.root.hex()[:12]}-{promise.path[-1]}-{crc32(proposal.key.encode()):08x}",
+        key=key,
+        # Beside each other for one run, and another where the key's template was changed between two attempts, or its
+        # round. See ``store/holding.id_span``.
+        id=f"r-{promise.root.hex()[:12]}-{promise.path[-1]}-{crc32(key.encode()):08x}",
         run=row.key.run,
         root=promise.root,
         position=promise.path[-1],
@@ -148,6 +150,8 @@ def opened(held: Held, call: Call, token: str, task: p.TaskRow | None, now: int)
         reverse=proposal.reverse,
         reverses=call.reverses,
         task=None if task is None else task.id,
+        round=call.round,
+        once=call.effect.key_once,
     )
 
 
@@ -310,6 +314,7 @@ def receipted(
         receipt.cost,
         receipt.opened_at,
         receipt.actor,
+        receipt.once,
     )
 
 
@@ -319,6 +324,17 @@ def ignored(held: Held, signal: SignalArrived, now: int) -> p.Note:
     reason = f"ignored: it was for version {signal.expected_version}, and the run has moved on"
     record = r.Operated(now, "signal", f"worker {held.row.owner}", key.run, reason, {"signal": signal.name})
     return named(note(key.tenant, key.run, record))
+
+
+def taken_back(held: Held, receipt: p.ReceiptRow, name: str, state: str, now: int, other: str = "") -> p.Note:
+    """The note of an undo of this receipt's act: it has taken the receipt, has undone the act, gives the receipt back,
+    or does nothing, because another run relies on the act."""
+    reason = {"left": f"left to {other}", "kept": f"kept by {other}"}.get(state, state)
+    details = {"receipt": receipt.id, "action": receipt.action, "undo": name}
+    key = held.key
+    return named(
+        note(key.tenant, key.run, r.Operated(now, r.UNDO, f"worker {held.row.owner}", key.run, reason, details))
+    )
 
 
 def ended(held: Held, started: e.ExecutionStarted, ending: e.Event, segment: p.Segment, standing: str) -> p.Note:

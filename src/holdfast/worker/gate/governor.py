@@ -30,6 +30,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke, Request
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
+from holdfast.programs.function.reversal import ANYWAY, REVERSE
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.step import STOPPED
 from holdfast.store import protocol as p
@@ -43,6 +44,7 @@ from holdfast.worker.gate.asker import Asker
 from holdfast.worker.gate.openings import Openings
 from holdfast.worker.gate.releaser import Releaser, left_calls
 from holdfast.worker.gate.settler import Floor, Settler
+from holdfast.worker.gate.undoings import Undoings
 from holdfast.worker.held import Held
 from holdfast.worker.spans import Spans
 from holdfast.worker.steps.receipt_signer import ReceiptSigner
@@ -75,8 +77,9 @@ class Governor:
         self._settler = Settler(store, clock, floor, spans)
         self._signer = signer or ReceiptSigner()
         self.acts = Acts(committer, clock, self._settler, floor, self._signer)
-        self._openings = Openings(store, clock, self._settler, self.acts, floor)
+        self._openings = Openings(store, committer, clock, self._settler, self.acts, floor)
         self._asker = Asker(store, self._settler)
+        self.undoings = Undoings(store, committer, clock, self._settler)
         self._releaser = Releaser(self.acts)
         self._attempts = itertools.count(1)
 
@@ -88,6 +91,8 @@ class Governor:
         if calls is None:
             return []
         forms = self._asker.due(held, now) if calls.forms else []
+        if calls.undos:
+            forms = [*forms, *calls.undos.free()]
         if not calls.calls:
             return forms
         left = [*forms, *left_calls(held, calls)]
@@ -228,7 +233,7 @@ class Governor:
     def _set_aside(self, held: Held, call: Call, now: int) -> None:
         """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
         receipt = call.earlier
-        if receipt is None or receipt.request == call.proposal.request or receipt.key == call.proposal.key:
+        if receipt is None or receipt.request == call.proposal.request or receipt.first_key == call.proposal.key:
             return
         call.probed = False
         if is_of(receipt, call.promise):
@@ -288,6 +293,8 @@ class Governor:
     def _act(self, held: Held, call: Call, verdict: j.Act, now: int) -> Judged:
         calls, before = held.gate_of_run(), call.earlier
         call.earlier = None
+        if before is not None and before.first_key == call.proposal.key:
+            call.round = before.round
         call.repeats = is_unaccounted(before, call.promise)
         if before is not None and before.state == "pending" and is_of(before, call.promise):
             calls.carry(entries.unknown(held, call, before, now))  # repeated: the audit must show that it was begun
@@ -295,7 +302,8 @@ class Governor:
         call.counts = verdict.counts
         calls.writes += verdict.counts
         limits = self._policy().write_limits(held.key.tenant) if verdict.counts else None
-        opening = p.OpenReceipt(call.receipt, verdict.instead_of, limits)
+        heeds = held.row.workflow == REVERSE and ANYWAY not in held.row.attributes
+        opening = p.OpenReceipt(call.receipt, verdict.instead_of, limits, heeds)
         changes: list[p.Gating] = [opening, entries.allowed(held, call, verdict.ruling, verdict.task, now)]
         # What it asks became known in another way, or policy wants nobody asked any more.
         changes.extend(questions.withdrawn(call, now))

@@ -14,6 +14,7 @@ from holdfast.gate.judgement import Refuse
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
+from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
 from holdfast.worker.gate import entries
@@ -30,8 +31,11 @@ TASKS_AT_ONCE: Final = 1000
 class Openings:
     """Begins acts whose key was free; for the others it takes the recorded result, refuses or waits."""
 
-    def __init__(self, store: p.Store, clock: Clock, settler: Settler, acts: Acts, floor: Floor) -> None:
+    def __init__(
+        self, store: p.Store, committer: Committer, clock: Clock, settler: Settler, acts: Acts, floor: Floor
+    ) -> None:
         self._store = store
+        self._committer = committer
         self._clock = clock
         self._settler = settler
         self._acts = acts
@@ -40,7 +44,7 @@ class Openings:
     def answered(self, held: Held, call: Call, answer: p.Answer | None) -> None:
         """An opening was answered: begin the act, take the recorded result, or wait for the call that has the key."""
         calls = held.gate_of_run()
-        if isinstance(answer, p.Taken | p.Capped):  # nothing is written by this call, unless it is judged once more
+        if isinstance(answer, p.Taken | p.Capped | p.HeldBy):  # nothing is written, unless it is judged once more
             calls.writes -= call.counts
         match answer:
             case p.Opened():
@@ -49,8 +53,17 @@ class Openings:
                 return
             case p.Capped():
                 self._refuse_capped(held, call, answer)
+            case p.HeldBy(run=run):
+                self._refuse(held, call, "holders", f"run {run} relies on the act that it would take back")
+            case p.Taken(receipt=found) if found.id == call.reverses and found.reversed_by is not None:
+                calls.move(call, "found")
+                self._settler.background(self._take_over(held, call, found))
+            case p.Taken(receipt=found) if found.id == call.reverses:
+                self._settler.judge_after(held, call, self._await_taker(held, call, found))
             case p.Taken(receipt=found) if (found.connector, found.operation) != _operation(call):
                 self._refuse_key(held, call, found)
+            case p.Taken(receipt=found) if found.reversed_by is not None and not call.effect.key_once:
+                self._settler.judge_after(held, call, self._find_round(call, found))
             case p.Taken(receipt=found) if found.state == "succeeded":
                 self._reuse(held, call, found)
             case p.Taken(receipt=found) if is_of(found, call.promise):
@@ -128,10 +141,60 @@ class Openings:
         statuses = {task.status for task in asked if tasks.is_about(task, receipt)}
         return bool(statuses) and statuses <= {"rejected", "cancelled"}  # it was given up
 
+    # -- acts that were taken back -----------------------------------------------------------------------------------
+
+    async def _find_round(self, call: Call, found: p.ReceiptRow) -> None:
+        """The act under this key was taken back, so this is another one: its key is that of the next round."""
+        present: p.ReceiptRow | None = found
+        while present is not None and present.state == "succeeded" and present.reversed_by is not None:
+            call.round = present.round + 1
+            key = f"{found.first_key}#{call.round}"
+            present = await patiently(partial(self._store.receipt_of_key, found.tenant, key))
+
+    async def _await_taker(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
+        """An act is being taken back: the call that needs its receipt is judged once more when that has ended."""
+        wait = LOOK_AGAIN_SECONDS[0]
+        while (await patiently(partial(self._store.stakes, found.tenant, found.id))).taking is not None:
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LOOK_AGAIN_SECONDS[1])
+            if held.dropped or call.state != "checking":
+                return
+
+    async def _take_over(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
+        """The act that this one would reverse was taken back: the call has the outcome of the reversal that did so."""
+        by = await patiently(partial(self._store.receipt, found.tenant, found.reversed_by or ""))
+        if held.dropped or call.state != "concluding":
+            return
+        if by is not None and (by.connector, by.operation) == _operation(call):
+            self._take(held, call, by)
+        else:
+            reason = f"receipt {found.id} was taken back already, by {found.reversed_by}"
+            self._settler.settle(held, call, Err(Failure("holdfast.errors:NotReversible", reason)))
+
     # -- reusing -----------------------------------------------------------------------------------------------------
 
     def _reuse(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
-        """It was done before, under this key: the recorded result is the result."""
+        """It was done before, under this key: the recorded result is the result.
+
+        The run relies on the act from here on. If it is being taken back, the call is judged once more after that.
+        """
+        held.gate_of_run().move(call, "found")
+        if is_of(found, call.promise) or found.reversed_by is not None:  # the latter: its key counts only once
+            self._take(held, call, found)
+            return
+        caller = p.ActCaller(held.key.run, call.promise.root, call.promise.path[-1])
+        hold = p.Hold(found.tenant, found.key, found.id, caller)
+        self._committer.submit(hold, partial(self._is_held, held, call, found))
+
+    def _is_held(self, held: Held, call: Call, found: p.ReceiptRow, answer: p.Answer | Exception) -> None:
+        if held.dropped or call.state != "concluding":
+            return
+        if isinstance(answer, p.Holding):
+            self._take(held, call, found)
+        else:
+            self._settler.judge_after(held, call, self._await_taker(held, call, found))
+
+    def _take(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         calls = held.gate_of_run()
         calls.carry(entries.reused(held, call, found, self._clock.now()))
         if found.error is not None:
@@ -141,7 +204,6 @@ class Openings:
             recorded = Ok(Payload(found.result or cbor2.dumps(None)))
             self._settler.settle(held, call, self._acts.seal(held, call, recorded))
         else:
-            calls.move(call, "found")
             self._settler.background(self._reuse_large(held, call, found.result_blob))
 
     async def _reuse_large(self, held: Held, call: Call, digest: bytes) -> None:

@@ -158,8 +158,10 @@ class Dispatcher:
             self._acted,
             lambda *_: None,
             (held, call),
-            given=call.attempt_arguments,
-            act=call.proposal.key,
+            given=call.attempt_arguments
+            if call.round == 1
+            else call.effect.keyed(call.attempt_arguments, call.receipt.key),
+            act=call.receipt.key,
             mark=call.request.mark,
             uncut=True,
             begun_before=call.repeats,
@@ -189,7 +191,7 @@ class Dispatcher:
             self._probed,
             lambda *_: None,
             (held, call),
-            act=call.proposal.key,
+            act=call.receipt.key,
             mark=call.request.mark,
             begun_before=is_unaccounted(call.earlier, call.promise),
             run=held.row,

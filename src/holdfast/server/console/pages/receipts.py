@@ -41,7 +41,7 @@ async def load_receipt(call: RouteCall[Any, None]) -> Context:
 
 async def reverse(call: RouteCall[Any, None], typed: FormData) -> Done:
     run = await call.client.receipts.reverse(
-        call.path["receipt"], by=call.by, reason=reason_of(typed), tenant=call.tenant
+        call.path["receipt"], by=call.by, reason=reason_of(typed), anyway="anyway" in typed, tenant=call.tenant
     )
     return Done(path=("runs", run.id), words="This run takes the act back. The policy judges it like any other act.")
 

@@ -1,0 +1,125 @@
+"""Undoings: an undo of an act begins when its run has taken the receipt, and not if another run relies on the act.
+
+The store decides by compare-and-set (see ``store/holding``): of all undos and reversals of an act one takes its
+receipt. The others wait for that one, and take its outcome; if it gives the receipt back, they try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import cbor2
+
+from holdfast.audit.records import UNDONE
+from holdfast.gate.undos import Undo, Undos
+from holdfast.journal.payload import Ok, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.requests import Invoke
+from holdfast.runs.clock import Clock
+from holdfast.store import protocol as p
+from holdfast.store.committer import Committer
+from holdfast.store.patience import patiently
+from holdfast.worker.attached import Attached
+from holdfast.worker.gate import entries
+from holdfast.worker.gate.settler import Settler
+from holdfast.worker.held import Held
+
+LOOK_AGAIN_SECONDS: Final = (0.05, 5.0)
+"""How soon, and at most how late, to look again whether another one has ended."""
+
+
+class Undoings:
+    """Takes the receipts of acts that held runs undo."""
+
+    def __init__(self, store: p.Store, committer: Committer, clock: Clock, settler: Settler) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._settler = settler
+
+    def passes(self, held: Held, request: Invoke) -> bool:
+        """Whether the undo may be done now. If not, it is asked for again by ``Undos.free``, or settled."""
+        undos = held.gate_of_run().undos
+        undo = undos.calls.get(request.promise_id)
+        if undo is None:
+            undo = undos.add(request)
+            if undo.state == "looking":
+                self._settler.background(self._look(held, undo))
+        if undo.state == "free":
+            undos.move(undo, "passed")
+        undo.request = request
+        return undo.state == "begun"
+
+    async def _look(self, held: Held, undo: Undo) -> None:
+        """Find the receipt of the undone call, and take it."""
+        undone = undo.request.undoes
+        assert undone is not None
+        caller = p.ActCaller(held.key.run, undone.root, undone.path[-1])
+        (receipt,) = await patiently(partial(self._store.acts_of, held.key.tenant, [caller]))
+        if (undos := _undos_with(held, undo)) is None:
+            return
+        undo.receipt = receipt
+        if receipt is None:  # a plain step, or an act of a version that kept no receipts
+            undos.move(undo, "missing")
+            self._settler.give_turn(held)
+            return
+        undos.move(undo, "found")
+        note = entries.taken_back(held, receipt, undo.name, "taken", self._clock.now())
+        change = p.TakeBack(receipt.tenant, receipt.key, receipt.id, caller, undo.name, (note,))
+        self._committer.submit(change, partial(self._answered, held, undo, receipt))
+
+    def _answered(self, held: Held, undo: Undo, receipt: p.ReceiptRow, answer: p.Answer | Exception) -> None:
+        if (undos := _undos_with(held, undo)) is None:
+            return
+        match answer:
+            case p.TookBack():
+                undos.move(undo, "taken")
+                self._settler.give_turn(held)
+            case p.HeldBy(run=run, kept=kept):
+                state = "kept" if kept else "left"
+                held.gate_of_run().carry(entries.taken_back(held, receipt, undo.name, state, self._clock.now(), run))
+                self._settle(held, undo, f"{'kept by' if kept else 'left to'} {run}")
+            case p.Taken(receipt=found) if found.reversed_by is not None:
+                self._settle(held, undo, f"taken back by {found.reversed_by}")
+            case _:
+                undos.move(undo, "busy")
+                self._settler.background(self._wait(held, undo, receipt, LOOK_AGAIN_SECONDS[0]))
+
+    async def _wait(self, held: Held, undo: Undo, receipt: p.ReceiptRow, wait: float) -> None:
+        """Wait until the one that has the receipt has ended."""
+        stakes = await patiently(partial(self._store.stakes, receipt.tenant, receipt.id))
+        if (undos := _undos_with(held, undo)) is None:
+            return
+        if stakes.taking is None:
+            undos.move(undo, "freed")
+            await self._look(held, undo)
+        else:
+            asyncio.get_running_loop().call_later(wait, self._wait_more, held, undo, receipt, wait)
+
+    def _wait_more(self, held: Held, undo: Undo, receipt: p.ReceiptRow, waited: float) -> None:
+        if _undos_with(held, undo) is not None:
+            wait = min(waited * 2, LOOK_AGAIN_SECONDS[1])
+            self._settler.background(self._wait(held, undo, receipt, wait))
+
+    def _settle(self, held: Held, undo: Undo, why: str) -> None:
+        """There is nothing to do any more: the journal says why."""
+        held.gate_of_run().undos.drop(undo.request.promise_id)
+        self._settler.bring(held, undo.request, Ok(Payload(cbor2.dumps(why))))
+
+    def ended(self, held: Held, promise: PromiseId, name: str, *, done: bool) -> list[Attached]:
+        """The change that settles what an undo has taken, for the commit that records its end."""
+        if held.gate is None or (receipt := held.gate.undos.receipt_of(promise, name)) is None:
+            return []
+        now = self._clock.now()
+        note = entries.taken_back(held, receipt, name, UNDONE if done else "given back", now)
+        change = p.SettleTaking(receipt.tenant, receipt.key, receipt.id, name, done, (note,))
+        undos = held.gate.undos
+        return [Attached(change, lambda _: undos.drop(promise))]
+
+
+def _undos_with(held: Held, undo: Undo) -> Undos | None:
+    """The undos of the run, while this one is awaited here."""
+    undos = None if held.dropped or held.gate is None else held.gate.undos
+    return undos if undos is not None and undos.calls.get(undo.request.promise_id) is undo else None

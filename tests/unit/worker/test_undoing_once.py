@@ -1,0 +1,381 @@
+"""One act has one receipt, and is taken back at most once: by the last run that relies on it, or by a person."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    Holdfast,
+    Receipt,
+    RunCancelled,
+    RunFailed,
+    action,
+    keep_done,
+    receive,
+    step,
+    step_info,
+    workflow,
+)
+from holdfast.audit.records import Operated
+from holdfast.client.runs.handle import RunHandle
+from holdfast.errors import NotReversible
+from tests.unit.worker.ground import Ground, kill, notes, receipts, rested, until
+
+WORLD: list[str] = []
+"""What was really done, in order."""
+GO: list[threading.Event] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_done() -> None:
+    WORLD.clear()
+    GO[:] = [threading.Event()]
+
+
+@step(name="once.refund")
+async def refund(order: str) -> None:
+    WORLD.append(f"refund {order}")
+
+
+@step(name="once.slow_refund")
+async def slow_refund(order: str) -> None:
+    WORLD.append("refunding")
+    await asyncio.to_thread(GO[0].wait, 60)
+    WORLD.append(f"refund {order}")
+
+
+@action(connector="bank", operation="back", target="{receipt.target}", name="once.back")
+async def back(receipt: Receipt) -> str:
+    WORLD.append(f"back {receipt.target}")
+    return f"back {receipt.target}"
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="pay:{order}",
+    undo=refund,
+    reverse=back,
+    name="once.pay",
+)
+async def pay(order: str) -> str:
+    WORLD.append(f"pay {order} as {step_info().key}")
+    return order
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="slow:{order}",
+    undo=slow_refund,
+    reverse=back,
+    name="once.pay_slowly_undone",
+)
+async def pay_slowly_undone(order: str) -> str:
+    WORLD.append(f"pay {order}")
+    return order
+
+
+@action(
+    connector="bank",
+    operation="open",
+    target="{order}",
+    idempotency_key="open:{order}",
+    key_once=True,
+    undo=refund,
+    name="once.open",
+)
+async def open_once(order: str) -> str:
+    WORLD.append(f"open {order}")
+    return order
+
+
+@workflow(name="once.shop")
+async def shop(order: str) -> str:
+    """Pay, wait for a word, and end by it."""
+    result = await pay(order)
+    word = await receive("word", str)
+    if word == "keep":
+        keep_done()
+        word = await receive("word", str)
+    if word != "good":
+        raise ArithmeticError(word)
+    return result
+
+
+@workflow(name="once.twice")
+async def twice(order: str) -> str:
+    await pay(order)
+    await pay(order)
+    return await receive("word", str)
+
+
+@workflow(name="once.slowly")
+async def slowly(order: str) -> str:
+    await pay_slowly_undone(order)
+    return await receive("word", str)
+
+
+@workflow(name="once.opening")
+async def opening(order: str) -> str:
+    result = await open_once(order)
+    if await receive("word", str) != "good":
+        raise ArithmeticError
+    return result
+
+
+FLOWS = (shop, twice, slowly, opening)
+
+
+async def begun(app: Holdfast, flow: Any, id: str, order: str = "o-1") -> RunHandle[Any]:
+    """A run that waits for its word."""
+    run = await app.start(flow, order, id=id, actor="ann")
+    await rested(app, id)
+    return run
+
+
+async def over(run: RunHandle[Any], word: str) -> str:
+    """Say the word, and give how the run has ended."""
+    await run.signal("word", word)
+    try:
+        await run.result(60)
+    except RunFailed:
+        return "failed"
+    return "completed"
+
+
+async def sound(app: Holdfast) -> None:
+    """The audit tells one story of it."""
+    found = await app.audit.verify()
+    assert [claim.text for claim in found.claims if claim.state == "broken"] == []
+
+
+def test_the_last_run_that_relies_on_an_act_undoes_it(ground: Ground) -> None:
+    """Two runs share a key. The one that fails first leaves the act to the other, and says so."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            one, two = [await begun(app, shop, id) for id in ("one", "two")]
+            assert WORLD == ["pay o-1 as pay:o-1"]
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"one": "open", "two": "open"}
+            assert await over(one, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1"]
+            assert "left to two" in str([entry async for entry in one.journal()])
+            assert (await app.receipts.get(receipt.id)).holders == {"two": "open"}
+            assert await over(two, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
+            undone = (await app.receipts.get(receipt.id)).reversed_by
+            assert undone is not None
+            assert undone.endswith(":undo")
+            await sound(app)
+
+    ground.play(main)
+
+
+@pytest.mark.parametrize("first", ["good", "bad"])
+def test_a_run_that_completed_keeps_the_act(first: str, ground: Ground) -> None:
+    """Whichever ends first."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            one, two = [await begun(app, shop, id) for id in ("one", "two")]
+            runs = (one, two) if first == "good" else (two, one)
+            for run in runs:
+                await over(run, "good" if run is one else "bad")
+            assert WORLD == ["pay o-1 as pay:o-1"]
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"one": "kept"}
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_run_that_uses_an_act_twice_undoes_it_once(ground: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await begun(app, twice, "one")
+            await run.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await run.result(60)
+            assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_what_was_declared_done_is_kept_for_others(ground: Ground) -> None:
+    """Its run fails afterwards, and another one that relies on the act fails, too."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            one, two = [await begun(app, shop, id) for id in ("one", "two")]
+            await one.signal("word", "keep")
+            await rested(app, "one")
+            assert await over(one, "bad") == "failed"
+            assert await over(two, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_after_it_was_taken_back_the_key_stands_for_another_act(ground: Ground) -> None:
+    """Each round has a key and a receipt of its own."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            for number in (1, 2, 3):
+                run = await begun(app, shop, f"run {number}")
+                assert await over(run, "good" if number == 3 else "bad") == ("completed" if number == 3 else "failed")
+            late = await begun(app, shop, "late")
+            assert await over(late, "good") == "completed"
+            assert [
+                *("pay o-1 as pay:o-1", "refund o-1", "pay o-1 as pay:o-1#2", "refund o-1"),
+                "pay o-1 as pay:o-1#3",
+            ] == WORLD
+            rows = sorted(await receipts(app), key=lambda row: row.round)
+            assert [(row.key, row.round) for row in rows] == [("pay:o-1", 1), ("pay:o-1#2", 2), ("pay:o-1#3", 3)]
+            assert len({row.id for row in rows}) == 3
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_key_that_counts_once_is_used_up(ground: Ground) -> None:
+    """The recorded result is given again, although the act was taken back."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            assert await over(await begun(app, opening, "one"), "bad") == "failed"
+            assert await over(await begun(app, opening, "two"), "good") == "completed"
+            assert WORLD == ["open o-1", "refund o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_person_takes_nothing_back_on_which_an_open_run_relies(ground: Ground) -> None:
+    """Unless they insist: then the run that fails later finds it taken back."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            one, two = [await begun(app, shop, id) for id in ("one", "two")]
+            (receipt,) = await receipts(app)
+            with pytest.raises(NotReversible, match="run one and run two relies on the act"):
+                await app.receipts.reverse(receipt.id, by="ben")
+            assert await over(one, "good") == "completed"
+            with pytest.raises(NotReversible, match="run two relies on the act"):
+                await app.receipts.reverse(receipt.id, by="ben")
+            reversal = await app.receipts.reverse(receipt.id, by="ben", reason="now", anyway=True)
+            assert await reversal.result(60) == "back o-1"
+            assert await over(two, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1", "back o-1"]
+            said = [r for r in await notes(app, Operated) if r.act == "reverse"]
+            assert said[0].details["anyway"] == "run two"
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_after_all_ended_a_person_takes_it_back_once(ground: Ground) -> None:
+    """A run that completed relies on it, and the person decides. What was undone is not taken back again."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            assert await over(await begun(app, shop, "one"), "good") == "completed"
+            (receipt,) = await receipts(app)
+            for _ in range(2):
+                assert await (await app.receipts.reverse(receipt.id, by="ben")).result(60) == "back o-1"
+            assert WORLD == ["pay o-1 as pay:o-1", "back o-1"]
+            assert await over(await begun(app, shop, "two"), "bad") == "failed"
+            (undone,) = [row for row in await receipts(app) if row.key == "pay:o-1#2"]
+            with pytest.raises(NotReversible, match="was taken back already, by the undo"):
+                await app.receipts.reverse(undone.id, by="ben")
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_reversal_and_an_undo_at_the_same_time_take_it_back_once(tmp_path: Path) -> None:
+    """The undo is under way, and its worker dies; a person insists on the reversal. It waits for the undo."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await begun(app, slowly, "one")
+            await run.cancel("enough")
+            await until(app, lambda: WORLD[-1] == "refunding")
+            (receipt,) = await receipts(app)
+            kill(app)
+        async with ground.engine(*FLOWS) as app:
+            await until(app, lambda: WORLD.count("refunding") == 2)
+            reversal = await app.receipts.reverse(receipt.id, by="ben", anyway=True)
+            GO[0].set()
+            with pytest.raises(RunFailed, match="was taken back already, by"):
+                await reversal.result(60)
+            with pytest.raises(RunCancelled):
+                await app.run("one").result(60)
+            assert "back o-1" not in WORLD
+            assert (await app.store.stakes("default", receipt.id)).taking is None
+            await sound(app)
+
+    Ground(tmp_path / "store.db").play(main)
+
+
+def test_an_undo_that_fails_gives_the_receipt_back(ground: Ground) -> None:
+    """Then a person may take the act back."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(broken) as app:
+            run = await app.start(broken, id="one", actor="ann")
+            with pytest.raises(RunFailed, match="could not all be taken back"):
+                await run.result(60)
+            (receipt,) = await receipts(app)
+            assert receipt.reversed_by is None
+            assert await (await app.receipts.reverse(receipt.id, by="ben")).result(60) == "back o-1"
+            assert WORLD == ["pay", "back o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
+@step(name="once.no_refund")
+async def no_refund() -> None:
+    raise ArithmeticError("the bank is closed")
+
+
+@action(connector="bank", operation="pay", target="o-1", undo=no_refund, reverse=back, name="once.pay_for_good")
+async def pay_for_good() -> None:
+    WORLD.append("pay")
+
+
+@workflow(name="once.broken")
+async def broken() -> None:
+    await pay_for_good()
+    raise ArithmeticError("no")
+
+
+@pytest.mark.parametrize("ends", ["origin", "fork"])
+def test_a_fork_and_its_origin_take_an_act_back_once(ends: str, ground: Ground) -> None:
+    """Both rely on it. The last one to fail undoes it; of one that completes it is kept."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await begun(app, shop, "one")
+            fork = await run.fork((await run.info()).events, by="ben")
+            await rested(app, fork.id)
+            first, last = (run, fork) if ends == "origin" else (fork, run)
+            assert await over(first, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1"]
+            assert await over(last, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
+            await sound(app)
+
+    ground.play(main)
