@@ -11,8 +11,7 @@ from playwright.async_api import async_playwright
 from holdfast import Holdfast
 from holdfast.errors import RunCancelled
 from holdfast.runs.addresses import path_part
-from holdfast.server import Server
-from holdfast.server.authentication import Operator
+from holdfast.server import Operator, Server
 from tests.browser import ARGUMENTS, NAMED, chromium
 from tests.serving import served
 from tests.unit.server.older_ids import RUNS, older_run
@@ -36,8 +35,10 @@ def test_a_browser_reaches_older_runs_and_no_other() -> None:
                 await older_run(app, waiting, "default", id)
                 await app.run(id).settled(30)
             browser = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-            async with served(app, server=Server(app, authenticators=[Operator(app, "root")])) as address:
+            operator = Operator(app, "root")
+            async with served(app, server=Server(app, authenticators=[operator])) as address:
                 page = await browser.new_page()
+                await page.goto(operator.link(address))
                 for id in RUNS:
                     await page.goto(f"{address}/runs")
                     await page.get_by_role("link", name=id, exact=True).click()

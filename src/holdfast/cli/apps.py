@@ -118,6 +118,6 @@ def check_workflow(name: str) -> None:
 async def check_startable(engine: Holdfast, name: str, tenant: str) -> None:
     """Raises WorkflowUnknown, which names what is loaded, where no workflow or definition has that name."""
     is_function = name in Functions().names()
-    if not is_function and await engine.definitions.to_start(name, tenant, is_function=False) is None:
+    if not is_function and await engine.definitions.to_start(name, tenant) is None:
         loaded = [*own_workflows(), *(each.reference for each in engine.definitions)]
         raise WorkflowUnknown(f"the app has no workflow {name!r}; it has: {', '.join(loaded) or 'none'}.")

@@ -113,9 +113,10 @@ def test_a_user_is_made_gets_a_token_and_loses_it(new_page: NewPage, office: Off
     expect(page.locator(".notice")).to_contain_text("stands for nobody")
     page.goto("/people/dora")
     page.locator("summary", has_text="Change").click()
-    page.get_by_label("Disabled").check()
-    page.locator("aside [name=reason]").fill("she left")
-    page.get_by_role("button", name="Change", exact=True).click()
+    form = page.locator("aside details[open] form")
+    form.get_by_label("Disabled").check()
+    form.locator("[name=reason]").fill("she left")
+    form.get_by_role("button", name="Change", exact=True).click()
     expect(page.locator(".why")).to_contain_text("may do nothing")
     assert office.get("users/dora")["disabled"] is True
 

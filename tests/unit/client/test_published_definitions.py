@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, SyncHoldfast, step
+from holdfast import Holdfast, SyncHoldfast, step, workflow
 from holdfast.errors import DuplicateName, InvalidArguments, InvalidDefinition, InvalidRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import Draft, in_order
 from holdfast.store import protocol as p
@@ -155,12 +155,28 @@ def test_a_definition_of_the_process_must_not_differ_from_the_published_one() ->
 
 
 async def _named_like_a_function(app: Holdfast) -> None:
-    from holdfast import workflow
-
     @workflow(name="published.function")
     async def function() -> None: ...
 
     await app.definitions.publish({**LETTERS, "name": "published.function"}, by="ann")
+
+
+def test_a_function_that_is_imported_and_not_served_takes_no_definitions_name() -> None:
+    """Else the start would be of a function that no worker of this engine runs. Without the definition it is meant."""
+
+    @workflow(name="published.imported")
+    async def imported() -> None: ...
+
+    async def main() -> None:
+        async with Holdfast("memory://", workflows=[]) as app:
+            early = await app.start("published.imported")
+            await app.definitions.publish({**LETTERS, "name": "published.imported"}, by="ann")
+            run = await app.start("published.imported", {"to": "Bo"})
+            await run.signal("sent")
+            assert await run.result(30) == "letter Bo"
+            assert (await early.info()).status == "queued"
+
+    asyncio.run(main())
 
 
 def test_of_two_processes_that_publish_at_once_one_is_refused() -> None:

@@ -28,6 +28,8 @@ from tests.unit.server.older_ids import RUNS, older_item, older_run
 from tests.unit.server.test_runs import WORKFLOWS, waiting
 
 CONF = Path(__file__).parents[3] / "deploy" / "nginx.conf"
+MISSING = "NOT CHECKED: there is no nginx (or no openssl) here, so deploy/nginx.conf is not tried"
+pytestmark = pytest.mark.skipif(shutil.which("nginx") is None or shutil.which("openssl") is None, reason=MISSING)
 PATIENT = ServerSettings(requests_per_second=1e6, requests_at_once=10**6, failures_per_minute=1e6)
 
 SAME = (
@@ -129,10 +131,7 @@ REFUSED = (
 
 def configured(folder: Path, http: int, https: int, upstream: int) -> Path:
     """The configuration with other ports, for this user, and with a certificate made for this test."""
-    openssl = shutil.which("openssl")
-    if shutil.which("nginx") is None or openssl is None:
-        pytest.skip("NOT CHECKED: there is no nginx (or no openssl) here, so deploy/nginx.conf is not tried")
-    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=shop.example", "-days", "1"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=shop.example", "-days", "1"]
     names = ("-out", str(folder / "shop.example.pem"), "-keyout", str(folder / "shop.example.key"))
     subprocess.run([*made, *names], check=True, capture_output=True, timeout=60)
     text = CONF.read_text(encoding="utf-8")

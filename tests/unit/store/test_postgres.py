@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
@@ -296,52 +296,17 @@ def test_a_receipt_that_is_not_kept_under_what_it_says_is_found(url: str, change
     asyncio.run(judge())
 
 
-FIFTH_SCHEMA = """
-DROP INDEX audit_of_task;
-ALTER TABLE holdfast_schema DROP COLUMN holdfast;
-DROP TABLE cells, dead_letters, cell_nodes, cell_roots, deleted_cells;
-DROP INDEX runs_under_way;
-CREATE INDEX runs_under_way ON runs (tenant, workflow);
-DROP TABLE items;
-DROP INDEX runs_of_templates;
-DROP TABLE definitions;
-ALTER TABLE runs DROP COLUMN reference, DROP COLUMN split;  -- and its index
-ALTER TABLE tasks DROP COLUMN reference;
-DROP TABLE code;
-ALTER TABLE runs DROP COLUMN program_kind, DROP COLUMN code_digest;  -- and its index
-CREATE INDEX runs_queued ON runs (tenant, workflow);
-ALTER TABLE workers DROP COLUMN kinds;
-DROP INDEX blob_uses_of_holder;
-ALTER TABLE blob_uses DROP COLUMN kind;
-ALTER TABLE blob_uses RENAME COLUMN holder TO run;
-ALTER TABLE blob_uses ADD CONSTRAINT blob_uses_pkey PRIMARY KEY (tenant, digest, run);
-CREATE INDEX blob_uses_of_run ON blob_uses (tenant, run);
-ALTER TABLE deliveries DROP COLUMN at;
-DROP INDEX runs_standing, runs_held_up, runs_of_workflow, runs_of_workspace, runs_of_actor, tasks_open;
-ALTER TABLE work DROP COLUMN claims;
-ALTER TABLE tasks DROP COLUMN kind, DROP COLUMN owner, DROP COLUMN due_at;
-DROP TABLE declined;
-DROP TABLE checkpoints;
-ALTER TABLE blocks DROP COLUMN form;
-DROP INDEX blocks_first;
-DROP TABLE chain_ends;
-ALTER TABLE signing_keys DROP chains, DROP heads, DROP retirement;
-DROP TABLE write_counts;
-DELETE FROM holdfast_schema WHERE number >= 6;
-"""
-"""Makes a database of the fifth schema from one of the present schema."""
-
-
 def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
     """They get the first form; others follow them."""
     first, second = replace(block(1, 1, 1), form=1), block(2, 2, 1)
 
     async def judge() -> None:
-        async with opened(url) as (store,):
-            (entry,) = await noted(store, "a")
-            assert await seal(store, first, [entry.sequence])
-        other = await connect(url)
-        await other.execute(FIFTH_SCHEMA)
+        other = await with_schema(url, 5)
+        sealed = "INSERT INTO audit (tenant, run, kind, at, body, position) VALUES ($1, 'one', 'decided', 0, 'a', 1)"
+        await other.execute(sealed, TENANT)
+        *values, _ = astuple(first)
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        await other.execute(f"INSERT INTO blocks VALUES ({places})", *values)
         await other.close()
         async with opened(url) as (store,):
             (entry,) = await noted(store, "b")

@@ -296,13 +296,15 @@ class AppDefinitions:
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
-    async def to_start(self, reference: str, tenant: str, *, is_function: bool) -> Startable | None:
-        """The definition that a run is started of: one of this engine, else one of the store. None means a function.
+    async def to_start(self, reference: str, tenant: str) -> Startable | None:
+        """The definition that a run is started of: one of this engine, else one of the store. None means a function:
+        one that this engine serves, or no definition has the name. One that is only imported takes no definition's
+        name.
 
         Raises WorkflowUnknown where a version is named that is not there, and DuplicateName where a definition of this
         engine is published with other content.
         """
-        if is_function and reference not in self:
+        if reference in self._app.workflows and reference not in self:
             return None
         found = self.get(reference)
         if found is not None:

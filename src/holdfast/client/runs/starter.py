@@ -93,8 +93,9 @@ class Starter:
     async def check_served(self, name: str, tenant: str | None) -> None:
         """Raises WorkflowUnknown where nobody could advance such a run: nothing of that name is known here or
         published, and no living worker serves it."""
-        known = self._app.workflow_named(name) is not None
-        if known or await self._app.definitions.to_start(name, self._app.tenant_of(tenant), is_function=known):
+        if self._app.workflow_named(name) is not None:
+            return
+        if await self._app.definitions.to_start(name, self._app.tenant_of(tenant)) is not None:
             return
         workers = await self._app.store.workers()
         if not any(worker.serves.takes(p.FUNCTION, name) for worker in workers):
@@ -114,7 +115,7 @@ class Starter:
     ) -> Call:
         startable = None
         if isinstance(what, str):
-            startable = await self._app.definitions.to_start(what, tenant, is_function=known is not None)
+            startable = await self._app.definitions.to_start(what, tenant)
         return self._call(what, known, startable, tenant, args, kwargs)
 
     def _call(

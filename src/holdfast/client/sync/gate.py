@@ -58,6 +58,7 @@ class SyncDefinitions:
     publish_all = waited(AppDefinitions.publish_all)
     list = each_of(AppDefinitions.list)
     compile = waited(AppDefinitions.compile)
+    import_serverless = waited(AppDefinitions.import_serverless)
     plan_moves = waited(AppDefinitions.plan_moves)
     migrate = waited(AppDefinitions.migrate)
     load = waited(AppDefinitions.load)

@@ -23,7 +23,7 @@ async def startable(call: RouteCall[Any, None]) -> list[str]:
 
 async def schema_of(call: RouteCall[Any, None], name: str) -> tuple[dict[str, Any] | None, bool]:
     """The JSON Schema of what a workflow takes, and whether it is a definition's; None where it is not known here."""
-    workflow = call.client.workflow_named(name)
+    workflow = call.client.workflows.get(name)
     if workflow is not None:
         return _signature(workflow), False
     found = await call.client.definitions.load(name, tenant=call.tenant) or call.client.definitions.get(name)

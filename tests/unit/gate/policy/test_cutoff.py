@@ -21,15 +21,15 @@ BOUND_SECONDS = 0.05
 MANY = list(range(9_000))
 SLOW = "action.fields.x.map(a, action.fields.x).size() > 0"
 
-ENDLESS = [
+ENDLESS = [  # each takes many times what the cut-off allows, also on a fast machine
     (SLOW, {"x": MANY}),
     ("action.fields.x.map(a, action.fields.x.map(b, a)).size() > 0", {"x": MANY}),
     ("action.fields.x.filter(a, true).size() > 0", {"x": MANY}),
     (
         "action.fields.x.all(a, !action.fields.s.matches(action.fields.p))",
-        {"x": MANY, "s": "a" * 999, "p": "(a|b)*c"},
+        {"x": MANY, "s": "a" * 999, "p": "(a?){100}c"},
     ),
-    ("action.fields.x.all(a, !('a'.matches('\\\\w{100}')))", {"x": MANY}),
+    ("action.fields.x.all(a, !('a'.matches('\\\\w{999}')))", {"x": MANY}),
 ]
 
 
