@@ -31,12 +31,19 @@ def log_options(command: F) -> F:
 
 
 class _Lines(logging.Formatter):
-    """``2026-05-01T12:00:00Z WARNING holdfast.worker  message``."""
+    """``2026-05-01T12:00:00Z WARNING holdfast.worker  message``.
+
+    A message is one line, whatever is quoted in it: what strangers sent can neither look like a line of its own nor
+    steer a terminal.
+    """
 
     converter = staticmethod(time.gmtime)
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s  %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the library's name
+        return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in super().formatMessage(record))
 
 
 def configure(level: str, form: str | None, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Reading queries and bodies into the types that a route names. All that is wrong is said at once.
 
 msgspec reads and judges. It stops at the first fault, so a request that does not fit is judged once more, member by
-member, to name every fault.
+member, to name every fault; of very many, the first.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain, islice
 from typing import Any, Final, TypeVar, get_type_hints
 
 import msgspec
@@ -22,6 +23,10 @@ _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 """A text without an end is one, too: if it were none, each quote in it would be tried, and all of it read each time."""
 
 _DECODERS: Final[dict[type[msgspec.Struct], msgspec.json.Decoder[Any]]] = {}
+
+MOST_FAULTS: Final = 100
+"""So many faults of a request are told. All of them could make an answer twenty times as large as what was sent."""
+_LONGEST_NAME: Final = 200
 
 Fault = tuple[str, str]
 """A place, such as ``body/attributes/tier``, and what is wrong there."""
@@ -38,7 +43,7 @@ def read_query(pairs: Sequence[tuple[str, str]], kind: type[T]) -> T:
         if name in lists:
             values.setdefault(name, []).append(value)
         elif name in values:
-            faults.append((f"query/{name}", "it is given twice"))
+            faults.append((f"query/{name:.{_LONGEST_NAME}}", "it is given twice"))
         else:
             values[name] = value
     return _read(values, kind, "query", faults, strict=False)
@@ -88,7 +93,10 @@ def _read(values: Any, kind: type[T], place: str, faults: list[Fault], *, strict
             return msgspec.convert(values, kind, strict=strict)
         except msgspec.ValidationError:
             pass
-    faults = [*faults, *_faults(values, kind, place, strict=strict)]
+    every = chain(faults, _faults(values, kind, place, strict=strict))
+    faults = list(islice(every, MOST_FAULTS))
+    if next(every, None) is not None:
+        faults.append((place, f"there are more faults than these {MOST_FAULTS}"))
     text = "; ".join(f"{where}: {what}" for where, what in faults)
     raise MalformedRequest(f"the request is not what this route takes. {text}", faults)
 
@@ -102,7 +110,10 @@ def _faults(values: Any, kind: type[msgspec.Struct], place: str, *, strict: bool
     fields = {field.encode_name: field for field in _fields(kind)}
     for name in values:
         if name not in fields:
-            yield f"{place}/{name}", f"it is not known here: {', '.join(fields) or 'nothing'} can be given"
+            yield (
+                f"{place}/{name:.{_LONGEST_NAME}}",
+                f"it is not known here: {', '.join(fields) or 'nothing'} can be given",
+            )
     for name, field in fields.items():
         if name not in values:
             if field.required:

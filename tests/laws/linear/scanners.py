@@ -6,11 +6,13 @@ or in ``NO_TEXTS`` with what it goes through instead.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection, Request
 
 from holdfast.audit.bundles import unpack
 from holdfast.audit.keys import read_pem, read_retired
@@ -32,7 +34,9 @@ from holdfast.programs.machine.charts.expressions.dialect import read_expression
 from holdfast.programs.machine.charts.expressions.values import ExpressionFault
 from holdfast.programs.machine.charts.reader import parse as read_chart
 from holdfast.schedules.cron_fields import read_cron
+from holdfast.server.console import cookies
 from holdfast.server.console.search import read_search
+from holdfast.server.console.submission import submitted
 from holdfast.server.console.templating import ticked
 from holdfast.server.decoder import check_depth, read_body, read_query
 from holdfast.server.protection.proxies import ForwardedRequests, TrustedProxies
@@ -83,9 +87,35 @@ _RULE: Final = "version: 1\nrules:\n- name: a\n  effect: allow\n  when: "
 _ZIP: Final = b"PK\x03\x04"
 
 
+def _scope(**headers: str) -> dict[str, Any]:
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    about = {"type": "http", "method": "POST", "scheme": "http", "path": "/", "query_string": b""}
+    return {**about, "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1), "headers": Headers(named).raw}
+
+
 def _forwarded(text: str) -> object:
-    scope = {"type": "http", "client": ("127.0.0.1", 1), "headers": Headers({"x-forwarded-for": text}).raw}
-    return ForwardedRequests(lambda *_: None, TrustedProxies(["127.0.0.1"]))._seen_through(scope)  # type: ignore[arg-type,return-value]
+    entrance = ForwardedRequests(lambda *_: None, TrustedProxies(["127.0.0.1"]))  # type: ignore[arg-type,return-value]
+    return entrance._seen_through(_scope(x_forwarded_for=text))
+
+
+def _cookies(text: str) -> object:
+    connection = HTTPConnection(_scope(cookie=text))
+    return cookies.session_of(connection), cookies.login_of(connection), cookies.said(connection)
+
+
+def _form(body: str, media: str) -> object:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body.encode(), "more_body": False}
+
+    async def read() -> int:
+        request = Request(_scope(content_type=media, content_length=str(len(body))), receive)  # type: ignore[arg-type]
+        async with submitted(request, 10**9) as typed:
+            return len(typed)
+
+    return asyncio.run(read())
+
+
+_PART: Final = '--a\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
 
 
 SCANNERS: Final = (
@@ -170,6 +200,30 @@ SCANNERS: Final = (
         ("http://", "http://a/"),
     ),
     Scanner("addresses that proxies name", _forwarded, ("127.0.0.1", ",", " ", "[", "]", ":", "a")),
+    Scanner(
+        "cookies",
+        _cookies,
+        ("a", "=", ";", '"', "\\", '\\"', "\\1", "\\101", " ", "%41", "holdfast-said="),
+        (('a="', '"'), ('holdfast-said="', '"'), ('holdfast-session="', '"')),
+    ),
+    Scanner(
+        "a form of a page",
+        lambda text: _form(text, "application/x-www-form-urlencoded"),
+        ("a", "=", "&", ";", "%41", "%", "+"),
+        ("a=",),
+    ),
+    Scanner(
+        "a form with files",
+        lambda text: _form(text, "multipart/form-data; boundary=a"),
+        ("a", "--a", "--", "\r\n", "\r", ": ", ";", '"', _PART),
+        (_PART, '--a\r\nContent-Disposition: form-data; name="', "--a\r\n"),
+    ),
+    Scanner(
+        "the type of a form",
+        lambda text: _form("", text),
+        ("a", ";", "=", '"', "\\", '\\"', " ", "*0*=", "%41", "'"),
+        ("multipart/form-data; ", 'multipart/form-data; boundary="'),
+    ),
     Scanner(
         "a signature",
         lambda text: proved_id("standard", (new_secret("standard"),), {SIGNATURE: text}, text.encode(), 0),

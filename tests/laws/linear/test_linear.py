@@ -5,13 +5,14 @@ Nothing is measured that takes no time: a text of some thousand characters that 
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
 
 from tests.laws.linear.growth import faster_than_linear, more_lines_than_linear
 from tests.laws.linear.loops import scanners
-from tests.laws.linear.patterns import RUNTIME, Pattern, all_patterns, other_ways, slowness
+from tests.laws.linear.patterns import RUNTIME, Pattern, all_patterns, modules, other_ways, slowness
 from tests.laws.linear.scanners import NO_TEXTS, SCANNERS, Scanner
 
 _CHARACTERS = 16_384
@@ -45,6 +46,18 @@ def test_every_function_that_goes_through_something_by_an_index_is_in_a_table() 
     measured = {function for scanner in SCANNERS for function in scanner.covers}
     assert not measured & NO_TEXTS.keys()
     assert sorted(scanners()) == sorted(measured | NO_TEXTS.keys())
+
+
+@OF_THE_SOURCE
+def test_no_library_reads_cookies() -> None:
+    """The one of Python takes quadratic time on some of its versions: what is sent is read by `console/cookies.py`."""
+    used = [
+        f"{module.path}:{node.lineno}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "cookies"
+    ]
+    assert not used
 
 
 @OF_THE_SOURCE

@@ -233,6 +233,32 @@ def test_whoever_reads_nothing_of_an_answer_is_cut_off() -> None:
     asyncio.run(main())
 
 
+def test_an_answer_that_waits_for_its_reader_is_whole() -> None:
+    """Also on a connection that was opened a moment ago: whoever begins to read is given the same time as others."""
+
+    async def main() -> None:
+        ask = b"GET /openapi.json HTTP/1.1\r\n"
+        async with listening() as served:
+            connections, loop = served.listener.connections, asyncio.get_running_loop()
+            for _ in range(5):
+                with socket.socket() as slow:
+                    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    slow.setblocking(False)
+                    await loop.sock_connect(slow, ("127.0.0.1", served.port))
+                    await loop.sock_sendall(slow, (ask + b"\r\n") * 15 + ask + b"Connection: close\r\n\r\n")
+                    while not any(each.transport.get_write_buffer_size() for each in connections._open):  # noqa: ASYNC110  # it tells nobody
+                        await asyncio.sleep(0)
+                    connections.check(loop.time())
+                    found = b""
+                    while part := await loop.sock_recv(slow, KIB * KIB):
+                        found += part
+                assert found.count(b"HTTP/1.1 200 ") == 16
+                assert found.endswith(b"}")
+                await served.has_connections(0)
+
+    asyncio.run(main())
+
+
 # -- connections -------------------------------------------------------------------------------------------------------
 
 

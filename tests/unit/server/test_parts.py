@@ -55,6 +55,23 @@ def test_a_body_that_does_not_fit_is_told_everything_at_once() -> None:
     ]
 
 
+def test_of_very_many_faults_the_first_are_told() -> None:
+    """Whoever sends a megabyte of them would be answered with ten: a little more than a hundred lines say enough."""
+    for count, told in ((100, 100), (101, 101), (60_000, 101)):
+        body = {"name": "a", "inner": {"number": 1}, **{f"odd {number}": 1 for number in range(count)}}
+        with pytest.raises(MalformedRequest) as caught:
+            read_body(json.dumps(body).encode(), Outer, 9)
+        assert len(caught.value.problems) == told, count
+        assert ("body", "there are more faults than these 100") in caught.value.problems or count == 100
+        assert len(str(caught.value)) < 20_000
+    with pytest.raises(MalformedRequest) as caught:
+        read_query([("limit", "1")] * 5000, RunListing)
+    assert len(caught.value.problems) == 101
+    with pytest.raises(MalformedRequest) as caught:
+        read_body(json.dumps({"x" * 10**6: 1}).encode(), Outer, 9)
+    assert len(str(caught.value)) < 1000
+
+
 @pytest.mark.parametrize("data", [b"{", b"[]", b"nonsense", b'"text"', b"null", b"\xff", b"{}{}"])
 def test_a_body_that_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedRequest):

@@ -69,7 +69,9 @@ class Receiver:
             row = await self._app.store.item(w.webhook_key(tenant, id))
             delivery = await self._proved(tenant, id, row, small, body)
             if row is None or delivery is None:
-                log.info("a delivery to webhook %s of tenant %s was refused: nothing proves its sender", id, tenant)
+                log.info(
+                    "a delivery to webhook %.100s of tenant %.100s was refused: nothing proves its sender", id, tenant
+                )
                 raise WebhookRefused(REFUSED)
             if admit is not None:
                 admit()

@@ -22,9 +22,10 @@ from holdfast.server.api import as_problem, wants_page
 from holdfast.server.call import RouteCall
 from holdfast.server.console import cookies
 from holdfast.server.console.assets import ASSETS, asset_routes
-from holdfast.server.console.login import Login, check_size
+from holdfast.server.console.login import Login
 from holdfast.server.console.page import ConsoleForm, ConsolePage, ShownInstead
 from holdfast.server.console.pages.table import FORMS, NAVIGATION, PAGES
+from holdfast.server.console.submission import submitted
 from holdfast.server.console.templating import Paths, environment
 from holdfast.server.openid.settings import OpenIdSettings
 from holdfast.server.public import PublicRoute
@@ -45,6 +46,7 @@ _REFRESH: Final = "x-holdfast-refresh"
 """The header by which the script fetches a page again. Nobody reads that answer whole, so what is said once is kept."""
 
 MOST_FIELDS: Final = 2000
+LARGEST_FIELD: Final = 4 * 2**20
 INBOX_SHOWN: Final = 10
 MOST_READ: Final = 2000
 """For the number beside *Tasks*, no page looks through more open tasks than these."""
@@ -105,8 +107,7 @@ class Console:
         return await self._rendered(call, page, page.template, context)
 
     async def _submit(self, form: ConsoleForm, call: RouteCall[Any, None]) -> Response:
-        check_size(call.request, 2 * FILES_LIMIT)
-        async with call.request.form(max_fields=MOST_FIELDS, max_files=100, max_part_size=4 * 2**20) as typed:
+        async with submitted(call.request, 2 * FILES_LIMIT, fields=MOST_FIELDS, field_bytes=LARGEST_FIELD) as typed:
             try:
                 done = await form.act(call, typed)
             except CallerChanged:

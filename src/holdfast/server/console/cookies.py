@@ -33,7 +33,7 @@ def give_session(response: Response, connection: HTTPConnection, secret: str) ->
 
 def session_of(connection: HTTPConnection) -> str | None:
     """The secret of the session that the browser has."""
-    return connection.cookies.get(_named(connection, _SESSION))
+    return _kept(connection, _named(connection, _SESSION))
 
 
 def take_session(response: Response, connection: HTTPConnection) -> None:
@@ -48,7 +48,7 @@ def keep_login(response: Response, connection: HTTPConnection, text: str) -> Non
 
 def login_of(connection: HTTPConnection) -> str | None:
     """What the login is known by that this browser has begun."""
-    return connection.cookies.get(_named(connection, _LOGIN))
+    return _kept(connection, _named(connection, _LOGIN))
 
 
 def forget_login(response: Response, connection: HTTPConnection) -> None:
@@ -63,7 +63,7 @@ def give_key(response: Response, connection: HTTPConnection, key: str) -> None:
 
 def key_of(connection: HTTPConnection) -> str | None:
     """The operator's key that the browser has."""
-    return connection.cookies.get(_key_name(connection))
+    return _kept(connection, _key_name(connection))
 
 
 def _key_name(connection: HTTPConnection) -> str:
@@ -79,13 +79,28 @@ def say(response: Response, connection: HTTPConnection, words: str) -> None:
 
 def said(connection: HTTPConnection) -> str:
     """What the last form said."""
-    return unquote(connection.cookies.get(_named(connection, _SAID), ""))[:_LONGEST]
+    return unquote(_kept(connection, _named(connection, _SAID)) or "")[:_LONGEST]
 
 
 def unsay(response: Response, connection: HTTPConnection) -> None:
     """It was said."""
-    if (name := _named(connection, _SAID)) in connection.cookies:
+    if _kept(connection, name := _named(connection, _SAID)) is not None:
         _set(response, connection, name, "", 0)
+
+
+def _kept(connection: HTTPConnection, name: str) -> str | None:
+    """The value of a cookie, as ``_set`` wrote it: in quotes at most, with nothing escaped in them.
+
+    ``connection.cookies`` would undo the escapes of every cookie that a stranger sends. ``http.cookies`` takes
+    quadratic time for that up to Python 3.11.9 and 3.12.5: a second for one request.
+    """
+    found = None
+    for header in connection.headers.getlist("cookie"):
+        for part in header.split(";"):
+            key, _, value = part.partition("=")
+            if key.strip() == name:
+                found = value.strip()
+    return None if found is None else found.removeprefix('"').removesuffix('"')
 
 
 def _set(response: Response, connection: HTTPConnection, name: str, value: str, seconds: int) -> None:

@@ -15,7 +15,6 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.sessions import ConsoleSessions
 from holdfast.errors import (
-    BodyTooLarge,
     CallerError,
     ExtraMissing,
     HoldfastError,
@@ -30,6 +29,7 @@ from holdfast.people.users import USER
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.console import cookies
 from holdfast.server.console.returns import local_path
+from holdfast.server.console.submission import submitted
 from holdfast.server.console.templating import Paths
 from holdfast.server.openid.settings import OpenIdSettings
 from holdfast.server.protection.origins import check_origin
@@ -173,15 +173,8 @@ class Login:
     async def _typed(self, request: Request) -> FormData:
         """The form, which must come from a page of this server: nobody else may log a person in or out."""
         check_origin(request)
-        check_size(request, _LARGEST)
-        return await request.form()
-
-
-def check_size(request: Request, limit: int) -> None:
-    """Raises BodyTooLarge where a form is larger, or does not say how large it is."""
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > limit:
-        raise BodyTooLarge(f"a form says how large it is, and has {limit} bytes at most.")
+        async with submitted(request, _LARGEST) as form:
+            return form
 
 
 def _text(typed: FormData, name: str) -> str:

@@ -174,6 +174,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         now = self.loop.time()
+        self._moved_at = now
         self._wait(Phase.IDLE, now + self._settings.idle_seconds)
         if not self._all.admit(self, self.client[0] if self.client else "", now):
             self._is_deaf = True

@@ -21,10 +21,11 @@ REFUSED = "not_permitted"
 
 
 class Reply(NamedTuple):
-    """What was answered. ``body`` is empty for what is no JSON."""
+    """What was answered. ``body`` is empty for what is no JSON, and ``text`` is all of it but a stream's."""
 
     status: int
     body: Any
+    text: str = ""
 
     @property
     def code(self) -> str:
@@ -45,11 +46,13 @@ class Door:
     async def ask(
         self, token: str | None, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Reply:
-        """Send one request, with a body of JSON or bytes."""
+        """Send one request, with a body of JSON, or bytes and their type."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         given = {"host": "127.0.0.1", "accept": "application/json", **(headers or {})}
         given |= {} if token is None else {"authorization": f"Bearer {token}"}
-        given |= {"content-type": "application/json"} if data else {}
+        if data:
+            given.setdefault("content-type", "application/json")
+            given["content-length"] = str(len(data))
         place, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -97,10 +100,11 @@ class _Exchange:
                 work.cancel()
             begun.cancel()
             await asyncio.gather(work, begun, return_exceptions=True)
+        text = self._body.decode("utf-8", "replace")
         try:
-            return Reply(self._status, json.loads(self._body) if self._body else None)
+            return Reply(self._status, json.loads(text) if text else None, text)
         except ValueError:
-            return Reply(self._status, None)
+            return Reply(self._status, None, text)
 
     async def _receive(self) -> dict[str, Any]:
         if self._data is None:

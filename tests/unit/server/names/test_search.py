@@ -119,8 +119,10 @@ class Joes:
             return id, replace(self._things, waiting=id, child=id, defined=id)
         return id, replace(self._things, **{"template" if kind == "schedule" else kind: id})
 
-    async def _webhook(self, id: str, _: str) -> str:
+    async def _webhook(self, id: str, route: str) -> str:
         await self._joe.webhooks.create(id, EmitEvent("nothing"))
+        if route == "webhooks.enable":
+            await self._joe.webhooks.change(id, disabled=True)
         return id
 
     async def _schedule(self, id: str, route: str) -> str:
