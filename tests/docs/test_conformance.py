@@ -18,7 +18,7 @@ REQUIRED = [
     *(f"J-{number}" for number in range(49, 73)),
     "J-72a",
     *(f"J-{number}" for number in range(73, 77)),
-    *(f"G-{number:02d}" for number in range(1, 49)),
+    *(f"G-{number:02d}" for number in range(1, 50)),
     *(f"D-{number:02d}" for number in range(1, 34)),
     "D-33a",
     *(f"D-{number}" for number in (*range(34, 50), *range(51, 58))),
