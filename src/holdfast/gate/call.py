@@ -22,16 +22,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeGuard
 
-import msgspec
-
 from holdfast.errors import EngineError
 from holdfast.gate.effects import Arguments, Effect, Intent
-from holdfast.gate.judgement import Known
-from holdfast.gate.policy.policy import Policy, Ruling
-from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.gate.judgement import Known, SlowRuling
+from holdfast.gate.proposals import Proposal
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
-from holdfast.store.governance import ReceiptRow, TaskRow
+from holdfast.store.governance import TaskRow
+from holdfast.store.receipts import ReceiptRow
 from holdfast.tasks.answers import DID_NOT_HAPPEN, is_about, verdict_of
 
 CallState = Literal[
@@ -174,19 +172,6 @@ class RunningAttempt(Protocol):
     def cancel(self) -> None:
         """Keep it from beginning."""
         ...
-
-
-class SlowRuling(msgspec.Struct, frozen=True, gc=False):
-    """The ruling of a slow policy, with the proposal and the facts that it is about."""
-
-    policy: Policy
-    proposal: Proposal
-    facts: RunFacts
-    ruling: Ruling
-
-    def is_about(self, policy: Policy, proposal: Proposal, facts: RunFacts) -> bool:
-        """Whether it is the ruling of this policy on this proposal and these facts."""
-        return self.policy is policy and (self.proposal, self.facts) == (proposal, facts)
 
 
 class Call:

@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.gate.policy.policy import Approval, Policy, Ruling
 from holdfast.gate.proposals import Proposal, RunFacts
-from holdfast.store.governance import ReceiptRow, TaskRow
+from holdfast.store.governance import TaskRow
+from holdfast.store.receipts import ReceiptRow
 from holdfast.tasks.answers import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, is_about, is_expired, verdict_of
 from holdfast.tasks.eligibility import approvers
 
@@ -33,6 +34,19 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     approval: TaskRow | None = None
     probed: bool = False
     own: bool = False
+
+
+class SlowRuling(msgspec.Struct, frozen=True, gc=False):
+    """The ruling of a slow policy, with the proposal and the facts that it is about."""
+
+    policy: Policy
+    proposal: Proposal
+    facts: RunFacts
+    ruling: Ruling
+
+    def is_about(self, policy: Policy, proposal: Proposal, facts: RunFacts) -> bool:
+        """Whether it is the ruling of this policy on this proposal and these facts."""
+        return self.policy is policy and (self.proposal, self.facts) == (proposal, facts)
 
 
 class Act(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from typing import Any
 import cbor2
 import msgspec
 
-from holdfast.store.governance import ReceiptRow as Row
+from holdfast.store.receipts import ReceiptRow as Row
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from holdfast.gate.call import MOVING, Call, CallEvent, CallState, next_state
 from holdfast.gate.form_calls import FormCalls
 from holdfast.gate.undos import Undos
 from holdfast.journal.promise import PromiseId
-from holdfast.store.governance import CloseReceipt, Note, ReceiptRow, TaskRow
+from holdfast.store.governance import CloseReceipt, Note, TaskRow
+from holdfast.store.receipts import ReceiptRow
 
 Closing = CloseReceipt | Note
 

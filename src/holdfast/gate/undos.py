@@ -17,7 +17,7 @@ from typing import Final, Literal
 from holdfast.errors import EngineError
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
-from holdfast.store.governance import ReceiptRow, TakenAct
+from holdfast.store.receipts import ReceiptRow, TakenAct
 
 UndoState = Literal[
     "looking",  # the store is asked for the receipt
@@ -37,7 +37,7 @@ TRANSITIONS: Final[Mapping[UndoState, Mapping[UndoEvent, UndoState]]] = {
 }
 
 
-class Undo:
+class GatedUndo:
     """One call that undoes another. ``name`` is that of its taking, ``receipt`` that of the act, if it left one."""
 
     __slots__ = ("name", "receipt", "request", "state")
@@ -55,8 +55,8 @@ class Undos:
     __slots__ = ("_moving", "_taken", "calls")
 
     def __init__(self) -> None:
-        self.calls: dict[PromiseId, Undo] = {}
-        self._moving: dict[PromiseId, Undo] = {}  # those that are not begun
+        self.calls: dict[PromiseId, GatedUndo] = {}
+        self._moving: dict[PromiseId, GatedUndo] = {}  # those that are not begun
         self._taken: dict[str, ReceiptRow] = {}  # what the holder of the run before had taken, by name
 
     def __bool__(self) -> bool:
@@ -66,14 +66,14 @@ class Undos:
         """Take in what the run has taken."""
         self._taken.update(taken)
 
-    def add(self, request: Invoke) -> Undo:
+    def add(self, request: Invoke) -> GatedUndo:
         """An undo that is asked for. One whose receipt the run has already taken is free."""
-        undo = self.calls[request.promise_id] = self._moving[request.promise_id] = Undo(request)
+        undo = self.calls[request.promise_id] = self._moving[request.promise_id] = GatedUndo(request)
         if (receipt := self._taken.get(undo.name)) is not None:
             undo.receipt, undo.state = receipt, "free"
         return undo
 
-    def move(self, undo: Undo, event: UndoEvent) -> None:
+    def move(self, undo: GatedUndo, event: UndoEvent) -> None:
         """Change its state. Raises EngineError where its state does not have the event."""
         following = TRANSITIONS[undo.state].get(event)
         if following is None:

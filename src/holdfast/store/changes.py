@@ -127,8 +127,7 @@ class Renew(msgspec.Struct, frozen=True, gc=False):
 
 
 class Enqueue(msgspec.Struct, frozen=True, gc=False):
-    """Offer work to a queue. The same attempt offered again changes nothing, even when it is done; a later attempt
-    takes its place. Answered ``Enqueued``."""
+    """Offer an attempt to a queue, once, even if it is done; a later attempt replaces it. Answered ``Enqueued``."""
 
     work: Work
 
@@ -144,8 +143,7 @@ class Withdraw(msgspec.Struct, frozen=True, gc=False):
 class FinishWork(msgspec.Struct, frozen=True, gc=False):
     """Mark leased work done and notify its run. Answered ``Delivered``, or ``Fenced`` where the lease was lost.
 
-    Done work stays until its run withdraws it. So a worker that takes the run over in between and offers the work again
-    cannot have it done twice.
+    Done work stays until its run withdraws it: a worker that takes the run over offers it again, and it is not redone.
     """
 
     key: Key
@@ -359,7 +357,7 @@ class Tallied(msgspec.Struct, frozen=True, gc=False):
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    pass
+    """It is offered."""
 
 
 class Withdrawn(msgspec.Struct, frozen=True, gc=False):

@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.store.governance import (
-    File,
-    Governed,
-    KeptFile,
-    ReceiptQuery,
-    ReceiptRow,
-    TaskQuery,
-    TaskRow,
-)
+from holdfast.store.governance import File, Governed, KeptFile, ReceiptQuery, TaskQuery, TaskRow
 from holdfast.store.holding import ActCaller, Stakes
+from holdfast.store.receipts import ReceiptRow
 from holdfast.store.rows import Run
 from holdfast.store.values import Cursor, Key
 

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from holdfast.store.governance import Note, ReceiptRow
+from holdfast.store.governance import Note
+from holdfast.store.receipts import ReceiptRow
 
 HolderState = Literal["open", "kept", "let_go"]
 

@@ -100,13 +100,10 @@ from holdfast.store.governance import (
     OpenReceipt,
     PutTask,
     ReceiptQuery,
-    ReceiptRow,
-    ReceiptState,
     Sealing,
     SigningKey,
     Span,
     Taken,
-    TakenAct,
     TaskAnswer,
     Tasked,
     TaskKind,
@@ -130,6 +127,7 @@ from holdfast.store.holding import (
 from holdfast.store.items import DropItem, ExpectItem, ItemChange, ItemKey, ItemPort, ItemRow, PutItem, Tally
 from holdfast.store.lease_port import LeasePort
 from holdfast.store.read_port import ReadPort
+from holdfast.store.receipts import ReceiptRow, ReceiptState, TakenAct
 from holdfast.store.rows import (
     ASKS,
     CheckpointRow,

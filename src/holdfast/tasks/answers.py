@@ -21,7 +21,8 @@ import msgspec
 
 from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
 from holdfast.people.names import NAME, is_name, person
-from holdfast.store.governance import ReceiptRow, TaskAnswer, TaskKind, TaskRow, TaskStatus
+from holdfast.store.governance import TaskAnswer, TaskKind, TaskRow, TaskStatus
+from holdfast.store.receipts import ReceiptRow
 from holdfast.tasks.eligibility import (
     APPROVED,
     approvers,

@@ -7,7 +7,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from holdfast.audit.notes import named
 from holdfast.gate.run_calls import Closing
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
@@ -29,22 +28,19 @@ from holdfast.store.protocol import (
     Advance,
     Answer,
     Deliver,
-    KeepHolds,
     Key,
-    Note,
     Opened,
     OpenReceipt,
     Projection,
     Renewal,
     Segment,
-    SetReference,
     Standing,
 )
 from holdfast.worker.attached import Attached
-from holdfast.worker.gate.entries import ended, ignored
 from holdfast.worker.gate.undoings import Undoings
 from holdfast.worker.held import Held
 from holdfast.worker.lifecycle import Lifecycle
+from holdfast.worker.turn_remarks import ended_note, news, remarks, with_ids
 
 _STANDINGS: Final[dict[type[e.Event], Standing]] = {
     e.ExecutionCompleted: "completed",
@@ -232,7 +228,7 @@ def plan(
         message = children.ended(held.row, execution.started.parent_id, carried_on, now, id)
         requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     if turn.stale or execution.program.reference != held.reference:
-        requests.errands.extend(_remarks(held, turn, now))
+        requests.errands.extend(remarks(held, turn, now))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     checkpoint = None
@@ -241,14 +237,14 @@ def plan(
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
     projection, release = _projection(held, execution, ending, renewal, requests.busy, now, hold_until)
     attached: list[Errand | Attached] = [*requests.errands]
-    attached.extend(_news(lifecycle, held, turn, carried_on, projection, now))
+    attached.extend(news(lifecycle, held, turn, carried_on, projection, now))
     closings: tuple[Closing, ...] = ()
     if held.gate is not None:
         closings = held.gate.take_closings()
         attached.extend(map(Attached, closings))
-        attached.extend(requests.gated if segment is not None else map(_named, requests.gated))
-        attached.extend(_takings(held, turn, gate))
-        attached.extend(map(Attached, _ended(held, execution, ending, segment, renewal, projection)))
+        attached.extend(requests.gated if segment is not None else map(with_ids, requests.gated))
+        attached.extend(gate.undoings.settled(held, turn) if gate is not None else ())
+        attached.extend(map(Attached, ended_note(held, execution, ending, segment, renewal, projection)))
         projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
     change = Advance(
         held.key,
@@ -268,49 +264,6 @@ def plan(
     return Plan(change, requests.invoke, requests.abandon, requests.stop, attached, closings, is_gated, carried_on)
 
 
-def _takings(held: Held, turn: Turn, gate: Gate | None) -> Iterator[Attached]:
-    """What the end of undos, and acts that are declared done, change of receipts."""
-    if gate is not None:
-        for promise, name, done in turn.undone:
-            yield from gate.undoings.ended(held, promise, name, done=done)
-    if turn.kept:
-        yield Attached(KeepHolds(held.key.tenant, held.key.run, tuple((p.root, p.path[-1]) for p in turn.kept)))
-
-
-def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:
-    """What the turn says of its run beside its events: signals that it ignored, and a new business reference."""
-    for signal in turn.stale:
-        yield Errand(ignored(held, signal, now))
-    if (reference := held.present_reference) != held.reference:
-        held.reference = reference  # a turn that is refused ends with this object
-        yield Errand(SetReference(held.key, reference))
-
-
-def _news(
-    lifecycle: Lifecycle | None, held: Held, turn: Turn, ending: e.Event | None, projection: Projection, now: int
-) -> Sequence[Errand]:
-    """What the tenant's subscriptions are told of the run: that it has begun, is parked, or has ended."""
-    if lifecycle is None or (held.version > 1 and ending is None and projection.pause is None):  # nearly always
-        return ()
-    if not lifecycle.is_noted(held.key.tenant):
-        return ()
-    found: list[Note] = []
-    is_first = held.version <= 1 and held.generation == 0 and bool(turn.events)
-    if is_first and not held.live.started.inherited:  # a fork's beginning has the note of whoever made it
-        found.append(lifecycle.begun(held, now))
-    if projection.pause is not None:
-        found.append(lifecycle.parked(held, now))
-    if ending is not None:
-        found.append(lifecycle.ended(held, ending, now))
-    return [Errand(note) for note in found]
-
-
-def _named(attached: Attached) -> Attached:
-    """A change without a segment has no hash by which a second commit of it is recognised, so its entries have ids."""
-    change = attached.change
-    return Attached(named(change), attached.then) if isinstance(change, Note) else attached
-
-
 def _checkpoint(held: Held, execution: Execution, segment: Segment, ending: e.Event | None, pins: Pins) -> bytes | None:
     """The program's checkpoint with this turn, if it gives one; a run that ends needs none any more."""
     if ending is not None:
@@ -323,21 +276,6 @@ def _checkpoint(held: Held, execution: Execution, segment: Segment, ending: e.Ev
     data = seal_checkpoint(given, held.id, code_of(held, pins), segment.head)
     execution.checkpoint_bytes = len(data)
     return data
-
-
-def _ended(
-    held: Held,
-    execution: Execution,
-    ending: e.Event | None,
-    segment: Segment | None,
-    renewal: Renewal | None,
-    projection: Projection,
-) -> Sequence[Note]:
-    """The note of a governed run's end, or of a generation's."""
-    if ending is None or segment is None:
-        return ()
-    standing = "continued" if renewal is not None else projection.standing
-    return (ended(held, execution.started, ending, segment, standing),)
 
 
 def _projection(

@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.gate import judgement as j
 from holdfast.gate.policy.policy import Policy, parse
-from holdfast.store.governance import ReceiptRow, TaskAnswer, TaskRow
+from holdfast.store.governance import TaskAnswer, TaskRow
+from holdfast.store.receipts import ReceiptRow
 from holdfast.tasks import answers as tasks
 from tests.unit.gate.policy.policies import NOON, PROPOSAL, RUN
 from tests.unit.tasks.test_answers import task

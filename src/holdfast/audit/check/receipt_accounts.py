@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from holdfast.audit import records as r
 from holdfast.journal.promise import PromiseId
-from holdfast.store.governance import ReceiptRow
+from holdfast.store.receipts import ReceiptRow
 from holdfast.tasks.answers import HAPPENED
 
 

@@ -269,8 +269,7 @@ def action(
     policy may judge in advance. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry`` (by
     default: reading is, writing is not), or after ``probe`` gave ``Happened(value)`` or ``DidNotHappen()``. ``probe``
     is a function of the same arguments that only looks. ``secret`` names arguments (``"token"``, ``"fields.password"``)
-    that are kept out of receipts, audit, evidence, tasks, error messages and every view of a journal. The rest is as
-    for a step.
+    that are kept out of receipts, audit, evidence, tasks, errors and views of journals. The rest is as for a step.
     """
     declaration = Declaration(
         connector=connector,

@@ -68,23 +68,23 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Kept()
         case p.PutCells():
             return put_cells(cursor, change)
-        case p.Tally() | p.SetReference() | p.MarkSplit():
+        case p.Tally() | p.SetReference() | p.MarkSplit() | p.Hold() | p.KeepHolds():
             return _small(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
         case p.PutTask() | p.CancelTask() | p.TakeBack() | p.SettleTaking():
             return _gate(cursor, change)
-        case p.Hold():
-            return holding.hold(cursor, change)
-        case p.KeepHolds():
-            return holding.keep(cursor, change)
         case p.Operate():
             return operations.operate(cursor, change, apply)
         case _ as never:
             assert_never(never)
 
 
-def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference | p.MarkSplit) -> p.Answer:
+def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference | p.MarkSplit | p.Hold | p.KeepHolds) -> p.Answer:
+    if isinstance(change, p.Hold):
+        return holding.hold(cursor, change)
+    if isinstance(change, p.KeepHolds):
+        return holding.keep(cursor, change)
     if isinstance(change, p.Tally):
         return operations.tally(cursor, change)
     if isinstance(change, p.MarkSplit):

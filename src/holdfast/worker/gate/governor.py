@@ -19,7 +19,7 @@ import msgspec
 from holdfast.audit import task_changes
 from holdfast.errors import StoreCorrupt
 from holdfast.gate import judgement as j
-from holdfast.gate.call import JUDGED, Call, SlowRuling, is_of, is_unaccounted
+from holdfast.gate.call import JUDGED, Call, is_of, is_unaccounted
 from holdfast.gate.effects import Effect, Effects, Performable, is_effect
 from holdfast.gate.policy.policy import Policy
 from holdfast.gate.proposals import Proposal, RunFacts
@@ -172,11 +172,11 @@ class Governor:
             intent = msgspec.structs.replace(intent, proposal=proposal)
         call.ask(request, effect, intent)
         if held.generation:
-            self._set_aside(held, call, now)
+            orphans.set_aside(held, call, now)
         return self._judge(held, call, now)
 
     def _judge(self, held: Held, call: Call, now: int) -> Judged:
-        policy, facts, proposal = self._policy(), self._facts(held), call.proposal
+        policy, facts, proposal = self._policy(), _facts(held), call.proposal
         ruled, call.ruling = call.ruling, None
         if ruled is not None and not ruled.is_about(policy, proposal, facts):
             ruled = None
@@ -218,7 +218,7 @@ class Governor:
         """Ask a policy that may take its time, while other runs go on. The next turn judges by its ruling."""
         proposal = call.proposal
         ruling = await asyncio.get_running_loop().run_in_executor(None, policy.decide, proposal, facts, now)
-        call.ruling = SlowRuling(policy, proposal, facts, ruling)
+        call.ruling = j.SlowRuling(policy, proposal, facts, ruling)
 
     async def _choose_key(self, held: Held, call: Call, effect: Effect, proposal: Proposal) -> None:
         """Find out whether an older version did the act, and kept its receipt under the key that it gave it."""
@@ -229,25 +229,6 @@ class Governor:
             maker = str(PromiseId(found.root).child(found.position))
             if effect.has_key(proposal.key, cbor2.loads(found.request), maker):
                 call.key = former
-
-    def _set_aside(self, held: Held, call: Call, now: int) -> None:
-        """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
-        receipt = call.earlier
-        if receipt is None or receipt.request == call.proposal.request or receipt.first_key == call.proposal.key:
-            return
-        call.probed = False
-        if is_of(receipt, call.promise):
-            if is_unaccounted(receipt, call.promise):
-                held.gate_of_run().carry(orphans.left(held, call, receipt, now))
-            call.earlier = None
-
-    def _facts(self, held: Held) -> RunFacts:
-        row = held.row
-        trigger = None if row.trigger_type is None else f"{row.trigger_type}:{row.trigger_ref or ''}"
-        writes = 0 if held.gate is None else held.gate.writes
-        return RunFacts(
-            row.key.tenant, row.key.run, row.workflow, row.workspace, row.actor, row.attributes, writes, trigger
-        )
 
     # -- verdicts --------------------------------------------------------------------------------------------------
 
@@ -406,3 +387,10 @@ class Governor:
     def _token(self) -> str:
         """The name of one attempt, and of no other: two runs may have the same key, and one call may be done again."""
         return f"{self._worker}~{next(self._attempts)}"
+
+
+def _facts(held: Held) -> RunFacts:
+    row, writes = held.row, 0 if held.gate is None else held.gate.writes
+    trigger = None if row.trigger_type is None else f"{row.trigger_type}:{row.trigger_ref or ''}"
+    tenant, run = row.key
+    return RunFacts(tenant, run, row.workflow, row.workspace, row.actor, row.attributes, writes, trigger)

@@ -10,7 +10,7 @@ import cbor2
 import msgspec
 
 from holdfast.audit import records as r
-from holdfast.gate.call import Call
+from holdfast.gate.call import Call, is_of, is_unaccounted
 from holdfast.store import protocol as p
 from holdfast.tasks.answers import GIVEN_UP, HAPPENED, is_about, task_id, verdict_of
 from holdfast.worker.gate.entries import closing, receipted
@@ -34,6 +34,18 @@ def left(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseRece
     if task is not None and is_about(task, receipt) and task.status != "cancelled":
         asked = None if verdict_of(task) == GIVEN_UP else task.id
     return abandoned(held.key.run, call.name, receipt, now, asked)
+
+
+def set_aside(held: Held, call: Call, now: int) -> None:
+    """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
+    receipt = call.earlier
+    if receipt is None or receipt.request == call.proposal.request or receipt.first_key == call.proposal.key:
+        return
+    call.probed = False
+    if is_of(receipt, call.promise):
+        if is_unaccounted(receipt, call.promise):
+            held.gate_of_run().carry(left(held, call, receipt, now))
+        call.earlier = None
 
 
 def abandoned(run: str, name: str, receipt: p.ReceiptRow, now: int, asked: str | None) -> p.CloseReceipt:

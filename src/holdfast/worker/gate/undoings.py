@@ -7,16 +7,18 @@ receipt. The others wait for that one, and take its outcome; if it gives the rec
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 import cbor2
 
 from holdfast.audit.records import UNDONE
-from holdfast.gate.undos import Undo, Undos
+from holdfast.gate.undos import GatedUndo, Undos
 from holdfast.journal.payload import Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
+from holdfast.kernel.turn import Turn
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
@@ -52,7 +54,7 @@ class Undoings:
         undo.request = request
         return undo.state == "begun"
 
-    async def _look(self, held: Held, undo: Undo) -> None:
+    async def _look(self, held: Held, undo: GatedUndo) -> None:
         """Find the receipt of the undone call, and take it."""
         undone = undo.request.undoes
         assert undone is not None
@@ -70,7 +72,7 @@ class Undoings:
         change = p.TakeBack(receipt.tenant, receipt.key, receipt.id, caller, undo.name, (note,))
         self._committer.submit(change, partial(self._answered, held, undo, receipt))
 
-    def _answered(self, held: Held, undo: Undo, receipt: p.ReceiptRow, answer: p.Answer | Exception) -> None:
+    def _answered(self, held: Held, undo: GatedUndo, receipt: p.ReceiptRow, answer: p.Answer | Exception) -> None:
         if (undos := _undos_with(held, undo)) is None:
             return
         match answer:
@@ -87,7 +89,7 @@ class Undoings:
                 undos.move(undo, "busy")
                 self._settler.background(self._wait(held, undo, receipt, LOOK_AGAIN_SECONDS[0]))
 
-    async def _wait(self, held: Held, undo: Undo, receipt: p.ReceiptRow, wait: float) -> None:
+    async def _wait(self, held: Held, undo: GatedUndo, receipt: p.ReceiptRow, wait: float) -> None:
         """Wait until the one that has the receipt has ended."""
         stakes = await patiently(partial(self._store.stakes, receipt.tenant, receipt.id))
         if (undos := _undos_with(held, undo)) is None:
@@ -98,28 +100,37 @@ class Undoings:
         else:
             asyncio.get_running_loop().call_later(wait, self._wait_more, held, undo, receipt, wait)
 
-    def _wait_more(self, held: Held, undo: Undo, receipt: p.ReceiptRow, waited: float) -> None:
+    def _wait_more(self, held: Held, undo: GatedUndo, receipt: p.ReceiptRow, waited: float) -> None:
         if _undos_with(held, undo) is not None:
             wait = min(waited * 2, LOOK_AGAIN_SECONDS[1])
             self._settler.background(self._wait(held, undo, receipt, wait))
 
-    def _settle(self, held: Held, undo: Undo, why: str) -> None:
+    def _settle(self, held: Held, undo: GatedUndo, why: str) -> None:
         """There is nothing to do any more: the journal says why."""
         held.gate_of_run().undos.drop(undo.request.promise_id)
         self._settler.bring(held, undo.request, Ok(Payload(cbor2.dumps(why))))
 
-    def ended(self, held: Held, promise: PromiseId, name: str, *, done: bool) -> list[Attached]:
-        """The change that settles what an undo has taken, for the commit that records its end."""
-        if held.gate is None or (receipt := held.gate.undos.receipt_of(promise, name)) is None:
-            return []
-        now = self._clock.now()
+    def settled(self, held: Held, turn: Turn) -> Iterator[Attached]:
+        """What the end of undos in this turn, and acts that it declares done, change of receipts."""
+        for promise, name, done in turn.undone:
+            yield from self._ended(held, promise, name, done=done)
+        if turn.kept:
+            calls = tuple([(call.root, call.path[-1]) for call in turn.kept])
+            yield Attached(p.KeepHolds(held.key.tenant, held.key.run, calls))
+
+    def _ended(self, held: Held, promise: PromiseId, name: str, *, done: bool) -> Iterator[Attached]:
+        if held.gate is None:
+            return
+        undos, now = held.gate.undos, self._clock.now()
+        if (receipt := undos.receipt_of(promise, name)) is None:
+            undos.drop(promise)
+            return
         note = entries.taken_back(held, receipt, name, UNDONE if done else "given back", now)
         change = p.SettleTaking(receipt.tenant, receipt.key, receipt.id, name, done, (note,))
-        undos = held.gate.undos
-        return [Attached(change, lambda _: undos.drop(promise))]
+        yield Attached(change, lambda _: undos.drop(promise))
 
 
-def _undos_with(held: Held, undo: Undo) -> Undos | None:
+def _undos_with(held: Held, undo: GatedUndo) -> Undos | None:
     """The undos of the run, while this one is awaited here."""
     undos = None if held.dropped or held.gate is None else held.gate.undos
     return undos if undos is not None and undos.calls.get(undo.request.promise_id) is undo else None
