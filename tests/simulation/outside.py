@@ -69,10 +69,10 @@ class Outside:
         """Begin an act. Raises Broken where it must not begin."""
         promise = performance.promise
         proposal = action.proposal_of(arguments, performance.name)
-        place = (performance.key.tenant, proposal.key)
-        about = f"act {proposal.key} of run {performance.key.run}"
-        if performance.info.key != proposal.key:
-            _stop(f"{about} was given another key: {performance.info.key}")
+        key = performance.info.key
+        place = (performance.key.tenant, key)
+        about = f"act {key} of run {performance.key.run}"
+        self._is_its_key(about, place, proposal.key)
         receipt = self._receipt(about, place, promise, process)
         if not self._chronicle.is_allowed(str(promise), proposal.digest().hex()):
             _stop(f"{about} began without a decision that allows it (G1)")
@@ -83,6 +83,15 @@ class Outside:
         deed = Deed(len(self.all()) + 1, place, performance.key, promise, receipt.token, proposal.writes, worker, time)
         self.deeds.setdefault(place, []).append(deed)
         return deed
+
+    def _is_its_key(self, about: str, place: Place, first: str) -> None:
+        """It has the key that it proposed, or that of a later round: each act of an earlier round was taken back."""
+        tenant, key = place
+        number = 1 if key == first else int(key.removeprefix(f"{first}#"))
+        for before in [first, *(f"{first}#{round}" for round in range(2, number))][: number - 1]:
+            receipt = self._chronicle.tables.receipts.get((tenant, before))
+            if receipt is None or receipt.reversed_by is None:
+                _stop(f"{about} is of round {number}, and the act under {before} was not taken back: {receipt}")
 
     def _receipt(self, about: str, place: Place, promise: PromiseId, process: Process) -> p.ReceiptRow:
         receipt = self._chronicle.tables.receipts.get(place)
