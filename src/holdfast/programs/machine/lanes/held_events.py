@@ -8,7 +8,7 @@ from typing import Final
 import cbor2
 import msgspec
 
-from holdfast.cells.cell import CellRecord, CellTimer
+from holdfast.cells.cell import CellIntent, CellRecord, CellTimer
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
@@ -92,6 +92,15 @@ def hold(held: tuple[bytes, ...], occurrence: Happening) -> tuple[bytes, ...]:
     if isinstance(occurrence, ProgressArrived):
         held = (*held[:1], *(each for each in held[1:] if not _is_report_of(each, occurrence.promise)))
     return (*held, write_held(occurrence))
+
+
+def in_flight(record: CellRecord, root: bytes) -> list[CellIntent]:
+    """The effects of a cell whose receipts have not come to it, in its lane of this root. One whose receipt is held for
+    the parked cell has ended: the cell's release is all that is left of it."""
+    if not record.intents or not record.held:
+        return list(record.intents)
+    came = {each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)}
+    return [each for each in record.intents if PromiseId(each.origin or root, (each.position,)) not in came]
 
 
 def _is_report_of(held: bytes, promise: PromiseId) -> bool:
