@@ -310,7 +310,8 @@ ALTER TABLE tasks DROP COLUMN reference;
 DROP TABLE code;
 ALTER TABLE runs DROP COLUMN program_kind, DROP COLUMN code_digest;  -- and its index
 CREATE INDEX runs_queued ON runs (tenant, workflow);
-ALTER TABLE workers DROP COLUMN kinds;
+ALTER TABLE workers DROP COLUMN kinds, DROP COLUMN clock_ahead;
+DROP TABLE IF EXISTS orphaned_receipts;
 DROP INDEX blob_uses_of_holder;
 ALTER TABLE blob_uses DROP COLUMN kind;
 ALTER TABLE blob_uses RENAME COLUMN holder TO run;

@@ -218,6 +218,8 @@ def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(
 
 
 SIXTH_SCHEMA = """
+ALTER TABLE workers DROP COLUMN clock_ahead;
+DROP TABLE IF EXISTS orphaned_receipts;
 DROP INDEX audit_of_task;
 DROP TABLE schema_versions;
 DROP TABLE cell_nodes;

@@ -235,8 +235,11 @@ ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at;
 -- name: beat
 UPDATE workers SET expires_at = ? WHERE id = ?;
 
+-- name: report_clock
+UPDATE workers SET clock_ahead = ? WHERE id = ?;
+
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
 
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;
