@@ -11,6 +11,7 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
 from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
+from holdfast.programs.machine.kind import HELD_LIMIT
 from holdfast.programs.machine.lanes.envelopes import Addressed, read_envelope
 from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import Machine
@@ -39,6 +40,7 @@ class Diagnosed(msgspec.Struct, frozen=True):
     last: Sequence[TraceItem]
     now: int
     line: Sequence[p.Run] = ()
+    held_limit: int = HELD_LIMIT
 
     @property
     def open(self) -> Sequence[CellIntent]:
@@ -92,6 +94,8 @@ def _stopped(it: Diagnosed) -> list[CellCause]:
     if record is not None and record.status == "parked":
         held = f"{_number(len(record.held), 'event')} {'is' if len(record.held) == 1 else 'are'} held for it"
         text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held}."
+        if len(record.held) >= it.held_limit:
+            text += " No more are taken in for it from outside."
         found.append(CellCause(kind="parked", text=text, remedy=it.command("cells", "release")))
     elif record is not None and record.status == "failed":
         found.append(CellCause(kind="failed", text=f"It has failed: {record.reason}."))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from typing import Final
 
 import cbor2
@@ -85,6 +86,17 @@ def read_held(held: bytes) -> Happening:
     if not isinstance(heard, Envelope):
         raise StoreCorrupt(f"a parked cell holds {heard!r:.60}: restore it from a backup.")
     return heard
+
+
+def file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:
+    """Put what came for a cell behind the rest. A report stands in front of the receipt of its effect, although a lane
+    gets receipts before it has heard all that came with them."""
+    if isinstance(occurrence, ProgressArrived):
+        for at, each in enumerate(mailbox):
+            if isinstance(each, ReceiptArrived) and each.promise == occurrence.promise:
+                mailbox.insert(at, occurrence)
+                return
+    mailbox.append(occurrence)
 
 
 def hold(held: tuple[bytes, ...], occurrence: Happening) -> tuple[bytes, ...]:
