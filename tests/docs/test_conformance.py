@@ -24,7 +24,11 @@ REQUIRED = [
     *(f"D-{number}" for number in (*range(34, 50), *range(51, 58))),
     *(f"T-{number:02d}" for number in range(1, 42)),
     *(f"W-{number:02d}" for number in range(1, 9)),
-    *(f"M-{number:02d}" for number in (*range(1, 67), *range(69, 74))),
+    *(f"M-{number:02d}" for number in range(1, 28)),
+    "M-27a",
+    *(f"M-{number}" for number in range(28, 49)),
+    "M-48a",
+    *(f"M-{number}" for number in (*range(49, 67), *range(69, 74))),
     "X-03",
 ]
 

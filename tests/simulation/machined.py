@@ -23,7 +23,7 @@ import msgspec
 
 from holdfast import Holdfast, WorkerOptions, step_info
 from holdfast.cells.cell import decode_cell
-from holdfast.errors import HoldfastError
+from holdfast.errors import CellFull, HoldfastError
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes import cell_turn
@@ -46,7 +46,7 @@ FAULTY_SECONDS: Final = 100.0
 QUIET_SECONDS: Final = 300.0
 """Within this time after the last fault, everything has come to rest."""
 HOPS: Final = 12
-HELD: Final = 6
+HELD: Final = 3
 OPTIONS: Final = WorkerOptions(
     lease_seconds=6.0, retention_days=None, grace_seconds=1.0, crash_limit=4, checkpoint_events=30, warm_limit=1
 )
@@ -77,7 +77,7 @@ class Process:
             pulse=LoopPulse,
             policy=POLICY,
         )
-        self.app.machine_kind = Machines({MACHINE: VERSIONS[version]})
+        self.app.machine_kind = Machines({MACHINE: VERSIONS[version]}, held_limit=HELD)
         self._context = contextvars.copy_context()
         self._context.run(books.place.set, self)
 
@@ -168,7 +168,7 @@ class MachineSimulation:
         self._worker_id += 1
         source = random.Random(self._worker_id)
         app = Holdfast(self.store, worker=False, clock=self.clock, entropy=source, policy=POLICY)
-        app.machine_kind = Machines({MACHINE: VERSIONS[version]})
+        app.machine_kind = Machines({MACHINE: VERSIONS[version]}, held_limit=HELD)
         return app
 
     def spawn(self, work: Any) -> None:
@@ -219,7 +219,17 @@ class MachineSimulation:
             tenant = source.choice(TENANTS)
             self.world.sent.append((tenant, event))
             for _ in range(source.choice((1, 1, 1, 2))):  # the same event again is heard once
-                await self._through(lambda app, event=event, tenant=tenant: app.emit(event, id=event.id, tenant=tenant))
+                await self._taken_in(event, tenant)
+
+    async def _taken_in(self, event: Told, tenant: str) -> None:
+        """Send it until it is taken in: while its parked cell is full, it waits outside."""
+        while True:
+            try:
+                await self._through(lambda app: app.emit(event, id=event.id, tenant=tenant))
+                return
+            except CellFull:
+                self.reached["a cell was full"] += 1
+                await asyncio.sleep(1)
 
     def _word(self) -> str:
         source = self.source
@@ -380,7 +390,7 @@ WORDS: Final = (
 
 @contextlib.contextmanager
 def _small_limits() -> Iterator[None]:
-    with mock.patch.object(cell_turn, "HOPS_LIMIT", HOPS), mock.patch.object(cell_turn, "HELD_LIMIT", HELD):
+    with mock.patch.object(cell_turn, "HOPS_LIMIT", HOPS), mock.patch.object(cell_turn, "HELD_BEFORE", HELD):
         yield
 
 

@@ -5,6 +5,7 @@ change, pause, run and fill back at any time. When the faults have ended and not
 - S2: every tick between the making of a schedule and its cursor is accounted for once: it is started or found, skipped,
   missed or refused, or waits. (Ticks that people start by a backfill are theirs.)
 - S3: the audit has a reason for every tick that was not started.
+- S4: no tick is written that is later than the store's clock.
 
 ``python -m tests.simulation.scheduled SEED [COUNT]`` plays seeds.
 """
@@ -17,7 +18,7 @@ import datetime
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from holdfast import Holdfast, WorkerOptions, workflow
@@ -48,6 +49,27 @@ FINAL: Final = frozenset(
 @workflow
 async def chore(seconds: float = 0.0) -> None:
     await asyncio.sleep(seconds)
+
+
+class Ledger(SimulatedStore):
+    """The store. It refuses ticks that lie in its future, however often its clock has jumped."""
+
+    latest = 0
+
+    async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
+        self.latest = max(self.latest, self._clock())
+        for change in batch:
+            for act in change.changes if isinstance(change, p.Operate) else ():
+                if isinstance(act, p.PutItem) and act.item.kind == KIND:
+                    self._check(decode(act.item.body, act.item.id))
+        return await super().commit(batch)
+
+    def _check(self, schedule: Schedule) -> None:
+        ticks = [max(each.tick, each.last or 0) for each in schedule.recent]
+        if _is_once(schedule):  # one time may be given that is over, and a person decides it
+            return
+        if (tick := max((schedule.cursor, *schedule.queue, *ticks))) > self.latest:
+            raise Violation(f"a tick at {moment(tick)} is written, and the store's clock was never there (S4)")
 
 
 class Life:
@@ -91,7 +113,7 @@ class ScheduleSimulation:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         self.clock = VirtualClock(loop)
-        self.store = true_store(self.clock.now, SimulatedStore)
+        self.store = true_store(self.clock.now, Ledger)
         await self.store.open()
         self.client = Holdfast(self.store, worker=False, clock=self.clock, entropy=random.Random(1), workflows=[chore])
         await self.client.open()
@@ -104,8 +126,8 @@ class ScheduleSimulation:
         self.faults.healed = True
         if not self.lives:
             await self._boot(0.0)
-        for life in self.lives:
-            life.clock.skew_seconds = 0.0
+        for clock in (self.clock, *(life.clock for life in self.lives)):
+            clock.skew_seconds = 0.0
         await asyncio.sleep(200)
         async for info in self.client.schedules.list(status="active"):
             await self.client.schedules.pause(info.id)
@@ -161,7 +183,9 @@ class ScheduleSimulation:
 
     async def _act(self, id: str) -> None:
         source, schedules = self.source, self.client.schedules
-        word = source.choice(("pause", "resume", "resume", "run now", "backfill", "change", "overlap", "jump", "kill"))
+        word = source.choice(
+            ("pause", "resume", "resume", "run now", "backfill", "change", "overlap", "jump", "all jump", "kill")
+        )
         if word == "pause":
             await schedules.pause(id, by="ann", reason="a look")
         elif word == "resume":
@@ -179,9 +203,21 @@ class ScheduleSimulation:
             await schedules.change(id, overlap=source.choice(("skip", "queue_one", "allow")), by="ann")
         elif self.lives and word == "jump":
             source.choice(self.lives).clock.skew_seconds += source.choice((-600.0, -3.0, 3.0, 600.0))
+        elif word == "all jump":
+            self.spawn(self._jump())
         elif self.lives:
             source.choice(self.lives).die()
         self.reached[f"people: {word}"] += 1
+
+    async def _jump(self) -> None:
+        """The clock of the one host that all are on jumps, and perhaps comes back."""
+        seconds = self.source.choice((-900.0, 30.0, 900.0, 900.0))
+        clocks = [self.clock, *(life.clock for life in self.lives)]
+        for clock in clocks:
+            clock.skew_seconds += seconds
+        await asyncio.sleep(self.source.choice((2.0, 60.0)))
+        for clock in clocks:
+            clock.skew_seconds -= seconds
 
     # -- the laws ----------------------------------------------------------------------------------------------------
 

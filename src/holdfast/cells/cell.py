@@ -91,6 +91,14 @@ def timers_in_order(timers: Iterable[CellTimer]) -> tuple[CellTimer, ...]:
     return tuple(sorted(timers, key=lambda timer: (timer.wake_at, timer.sequence)))
 
 
+def without_timer(record: CellRecord, timer: CellTimer) -> tuple[CellTimer, ...]:
+    """Its timers without this one. Of equal ones the others stay: a handler may send an event twice."""
+    left = list(record.timers)
+    if timer in left:
+        left.remove(timer)
+    return tuple(left)
+
+
 class IndexEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """What the index keeps of a cell: enough to list and to prove it without reading its record."""
 

@@ -49,6 +49,7 @@ The tree is split by who must act::
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
     │   ├── LaneFull                 too many events wait for a machine's cells
+    │   │   └── CellFull             too many are held for a parked cell
     │   ├── CellMoving               a cell is between two lanes of its machine
     │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
@@ -131,6 +132,7 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    CellFull,
     CellMoving,
     CellNotFound,
     CellNotParked,
@@ -247,6 +249,7 @@ __all__ = [
     "BodyTooLarge",
     "BusinessError",
     "CallerError",
+    "CellFull",
     "CellMoving",
     "CellNotFound",
     "CellNotParked",

@@ -114,6 +114,12 @@ class LaneFull(CallerError):
     http_status = 429
 
 
+class CellFull(LaneFull):
+    """Too many events are held for a parked cell: release it, then send this again, with the same id."""
+
+    code = "cell_full"
+
+
 class RetryRefused(CallerError):
     """A retry would do something twice, or leave out what was undone: fork the run from where it should go on."""
 

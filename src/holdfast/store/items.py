@@ -100,6 +100,13 @@ def item_key(change: ItemChange) -> ItemKey:
     return change.item.key if isinstance(change, PutItem) else change.key
 
 
+class DueNow(NamedTuple):
+    """What is due, and the time of the store by which it is."""
+
+    now: int
+    rows: list[ItemRow]
+
+
 class ItemPort(Protocol):
     """The operations that read items. They are written by ``Operate``."""
 
@@ -123,6 +130,11 @@ class ItemPort(Protocol):
 
     async def due_items(self, kind: str, now: int, limit: int) -> list[ItemRow]:
         """The items of a kind that are due, the longest due first."""
+        ...
+
+    async def due_now(self, kind: str, limit: int) -> DueNow:
+        """The items of a kind that are due by the store's own clock, the longest due first, and what that clock says.
+        Both are of one moment."""
         ...
 
     async def next_due_item(self, kind: str) -> int | None:

@@ -21,6 +21,11 @@ class LeasePort(Protocol):
         """Prolong a worker's life. False where it is no longer registered: all of its leases are lost."""
         ...
 
+    async def report_clock(self, worker: str, ahead: int) -> None:
+        """Keep in the worker's row by how much its clock is ahead of the store's; negative where it is behind, 0 where
+        it is not off by more than it may be. Nothing is done where it is not registered."""
+        ...
+
     async def unregister(self, worker: str, now: int) -> None:
         """Forget a worker and release all its leases. This does not count as a crash of the runs."""
         ...

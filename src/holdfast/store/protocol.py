@@ -11,8 +11,8 @@ The laws every store keeps, judged by ``holdfast.testing.stores``:
 - A lease belongs to a worker. It ends when it is released, when the worker is known to be dead, or when the worker has
   not called ``beat`` within its time to live. Taking it over raises the run's epoch: changes of the last holder are
   refused from then on.
-- Times are microseconds since 1970. The caller gives ``now``, except for the life of workers: the store's clock decides
-  that.
+- Times are microseconds since 1970. The caller gives ``now``, except for the life of workers and what is ``due_now``:
+  the store's clock decides that. It is one for all of its handles.
 
 Every operation raises StoreUnavailable where the store does not answer, and OperatorError where a person must act.
 """
@@ -124,7 +124,7 @@ from holdfast.store.holding import (
     TakeBack,
     TookBack,
 )
-from holdfast.store.items import DropItem, ExpectItem, ItemChange, ItemKey, ItemPort, ItemRow, PutItem, Tally
+from holdfast.store.items import DropItem, DueNow, ExpectItem, ItemChange, ItemKey, ItemPort, ItemRow, PutItem, Tally
 from holdfast.store.lease_port import LeasePort
 from holdfast.store.read_port import ReadPort
 from holdfast.store.receipts import ReceiptRow, ReceiptState, TakenAct
@@ -219,6 +219,7 @@ __all__ = [
     "Delivered",
     "DropDead",
     "DropItem",
+    "DueNow",
     "Enqueue",
     "Enqueued",
     "Escalation",

@@ -90,6 +90,10 @@ class ReadPort(Protocol):
         """The last progress reports of a run's long steps."""
         ...
 
+    async def now(self) -> int:
+        """What the store's own clock says."""
+        ...
+
     async def workers(self) -> list[WorkerRow]:
         """The registered workers."""
         ...

@@ -81,7 +81,7 @@ def story_id(run: Run) -> str:
 
 
 class WorkerRow(msgspec.Struct, frozen=True, gc=False):
-    """A registered worker."""
+    """A registered worker. ``clock_ahead`` is by how much its clock is off the store's; 0 where it is not by much."""
 
     id: str
     host: str
@@ -91,6 +91,7 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     started_at: int
     expires_at: int
     kinds: tuple[str, ...] = ()
+    clock_ahead: int = 0
 
     @property
     def serves(self) -> Serves:

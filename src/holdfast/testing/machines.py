@@ -30,6 +30,7 @@ from holdfast.client.machines.sender import SentEvent
 from holdfast.gate.policy.policy import Policy
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.runs.lanes import is_lane, lane_id
 from holdfast.store import protocol as p
@@ -132,7 +133,9 @@ class MachineEngine:
             return True
         for machine in self.app.machines:
             rows = await self.app.store.find_cells(p.CellQuery(self._tenant, machine.name), _PAGE)
-            if any(decode_cell(row.record).intents for row in rows):
+            lanes = await self.app.store.get([p.Key(self._tenant, row.lane) for row in rows])
+            roots = {run.key.run: run.root for run in lanes}
+            if any(in_flight(decode_cell(row.record), roots[row.lane]) for row in rows):
                 return True
         return False
 

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from holdfast import Holdfast, step_info
 from holdfast.cells.cell import CellRecord, decode_cell
-from holdfast.errors import HoldfastError
+from holdfast.errors import CellFull, HoldfastError
 from holdfast.programs.machine.kind import Machines
-from holdfast.programs.machine.lanes import succession
+from holdfast.programs.machine.lanes import cell_turn, succession
 from holdfast.programs.machine.lanes.held_events import ReceiptArrived, read_held
 from holdfast.programs.machine.proposals import HELD, WAITS
 from holdfast.runs.lanes import is_lane
@@ -45,6 +45,8 @@ TENANTS: Final = {"default": "e", "other": "o"}
 """The tenants, and the letter with which the ids of their events begin."""
 MOST_SPLITS: Final = 2
 CRASHES: Final = 3
+HELD_LIMIT: Final = 3
+"""So many events may be held for a cell before no more come from outside."""
 PATIENCE_SECONDS: Final = 3_000.0
 """Within this virtual time after the last fault, everything has come to rest."""
 TOGETHER_SECONDS: Final = 60.0
@@ -155,7 +157,7 @@ class MixedLife:
             options=options,
             worker=worker,
         )
-        app.machine_kind = Machines({account.name: SECOND if second else account})
+        app.machine_kind = Machines({account.name: SECOND if second else account}, held_limit=HELD_LIMIT)
         return app
 
     async def run(self) -> None:
@@ -223,8 +225,14 @@ class MixedLife:
 
     async def _send_one(self, tenant: str, event: Event) -> None:
         for _ in range(self.chance.choice((1, 1, 1, 2))):  # sent again, it is heard once
-            sent = await self._through(lambda app: app.machines.send(event, id=event.id, tenant=tenant))
-            assert sent.heard
+            while True:
+                try:
+                    sent = await self._through(lambda app: app.machines.send(event, id=event.id, tenant=tenant))
+                    assert sent.heard
+                    break
+                except CellFull:  # somebody releases it
+                    self.reached["a cell was full"] += 1
+                    await asyncio.sleep(1)
 
     async def _meddle(self, tenant: str) -> None:
         while True:
@@ -383,8 +391,11 @@ class MixedLife:
                 if not record.reason.startswith(PARKED_BY):
                     raise MixtureViolation(f"{key} of {tenant} is parked: {record.reason}")
                 if self.fair:
+                    # No code that the manifest in force allows could read it: it is dropped.
+                    drop = tenant in self.applied and record.reason.startswith(PARKED_BY[-1])
+                    self.drops[tenant, key] += drop
                     with contextlib.suppress(HoldfastError):  # it has gone on meanwhile
-                        await self.people.cell(account.name, key, tenant=tenant).release()
+                        await self.people.cell(account.name, key, tenant=tenant).release(drop=drop)
 
 
 async def _awaited(act: Callable[[Holdfast], Awaitable[Any]], app: Holdfast) -> Any:
@@ -397,6 +408,7 @@ def small_turns() -> Iterator[None]:
     with (
         mock.patch.object(succession, "AT_ONCE", 2),
         mock.patch.object(cell_supplier, "AT_ONCE", 2),
+        mock.patch.object(cell_turn, "HELD_BEFORE", HELD_LIMIT),
         mock.patch.object(bank, "fee_seconds", 6.0),
     ):
         yield

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from holdfast import Holdfast
 from holdfast.cli.main import main
+from holdfast.store.protocol import WorkerRow
 from tests.unit.cli import cli_shop
 from tests.unit.cli.conftest import Invoke, lines
 from tests.unit.server.older_ids import older_run
@@ -298,6 +299,20 @@ def test_doctor_does_not_mind_a_run_that_a_person_paused(holdfast: Invoke) -> No
     """A pause by request is no problem."""
     holdfast("pause", "waiting", "--tenant", "acme", "--reason", "moving")
     assert holdfast("doctor").exit_code == 0
+
+
+def test_doctor_names_a_worker_whose_clock_is_off(holdfast: Invoke, database: str) -> None:
+    """It starts nothing by a schedule until it is right."""
+
+    async def register() -> None:
+        async with Holdfast(database, worker=False) as app:
+            await app.store.register(WorkerRow("slow-1", "attic", 1, (), (), 0, 0), 3_600)
+            await app.store.report_clock("slow-1", -7_200_000_000)
+
+    asyncio.run(register())
+    result = holdfast("doctor")
+    assert result.exit_code == 1
+    assert "slow-1 on attic starts nothing by a schedule: its clock is 7200.0 s behind the store's" in result.stdout
 
 
 def test_doctor_reads_the_policy_that_it_is_given(holdfast: Invoke, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ CLOSED_TO_TENANTS = {
         "decline",
         "due_cells",
         "due_items",
+        "due_now",
     ),
     *(
         "evidence_due",
@@ -124,7 +125,20 @@ CLOSED_TO_TENANTS = {
         "orphaned_receipts",
         "owners",
     ),
-    *("open", "pause", "prune", "register", "rescue", "seal", "signing_keys", "sweep", "twin", "unpause", "unregister"),
+    *(
+        "open",
+        "pause",
+        "prune",
+        "register",
+        "report_clock",
+        "rescue",
+        "seal",
+        "signing_keys",
+        "sweep",
+        "twin",
+        "unpause",
+        "unregister",
+    ),
     *("unsealed", "untold", "watch"),
 }
 """What a bound client cannot ask of the store."""

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from holdfast import Holdfast, step
 from holdfast.cells.cell import CellRecord
 from holdfast.programs.machine.handle import Cell
-from holdfast.programs.machine.lanes import cell_turn
 from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
@@ -155,19 +154,17 @@ def test_a_timer_that_parked_its_cell_leaves_its_equal_alone(virtual: Ground) ->
     virtual.play(main)
 
 
-def test_a_receipt_is_held_for_a_parked_cell_however_much_is(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_turn, "HELD_LIMIT", 2)
-
+def test_a_receipt_is_held_for_a_parked_cell_however_much_is(virtual: Ground) -> None:
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:
             for what in ("look", "raise", "two", "three"):
                 await app.emit(MixedWritten("a", what))
             await asyncio.sleep(10)
-            assert len((await record(app)).held) == 3
-            assert [each.value["what"] async for each in app.machines.dead_letters()] == ["three"]
+            assert len((await record(app)).held) == 4
+            assert [each.value["what"] async for each in app.machines.dead_letters()] == []
             await app.cell(pad, "a").release(drop=True)
             await asyncio.sleep(10)
-            assert await words(app) == ["look", "two", "settled"]
+            assert await words(app) == ["look", "two", "three", "settled"]
             assert (await record(app)).intents == ()
 
     virtual.play(main)

@@ -33,7 +33,8 @@ class RunCheck(msgspec.Struct, frozen=True):
 
 
 async def verify_run(store: Store, run: Run) -> RunCheck:
-    """Check the hash chain, every law on every event, and the stored version, head and status against the journal.
+    """Check the hash chain, every law on every event, the stored version, head and status against the journal, and the
+    stored place in the inbox against that.
 
     Its row is read before its journal. So a run that advances between the two is checked again.
     """
@@ -66,7 +67,25 @@ async def _verify(store: Store, run: Run) -> RunCheck:
     if not agrees(run.standing, ledger.status):
         detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
         return RunCheck(run.key, ledger.version, detail, "INV-4")
-    return RunCheck(run.key, ledger.version)
+    return RunCheck(run.key, ledger.version, await _inbox_problem(store, run))
+
+
+async def _inbox_problem(store: Store, run: Run) -> str:
+    """Why the row does not fit the inbox; empty where it does. What has come since the row was read comes last.
+
+    The messages of a live run are those after ``consumed``, each once; one that has ended has none. A ``consumed``
+    that is too high would lose messages, and one that is too low has the run wait for some that are not there.
+    """
+    positions = [each.position for each in (await store.messages([run.key])).get(run.key, [])]
+    last = max([run.arrived, *positions])
+    expected = [] if run.standing in ENDED else list(range(run.consumed + 1, last + 1))
+    if run.consumed <= run.arrived and positions == expected:
+        return ""
+    shown = f"{len(positions)} messages" + (f" from {positions[0]} to {positions[-1]}" if positions else "")
+    return (
+        f"the row says that of {run.arrived} messages {run.consumed} are in the journal, and its inbox has {shown}: "
+        "restore it from a backup"
+    )
 
 
 def _row_problem(run: Run) -> str:

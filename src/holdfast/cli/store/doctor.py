@@ -28,6 +28,7 @@ from holdfast.cli.store.wakeups import examine_wakeups
 from holdfast.client.engine import Holdfast
 from holdfast.client.filters import run_rows
 from holdfast.client.views.times import clock, moment
+from holdfast.client.views.workers import off_by
 from holdfast.errors import HoldfastError, InvalidPolicy
 from holdfast.gate.policy.policy import content, parse
 from holdfast.store.protocol import ReceiptQuery, WorkerRow
@@ -242,8 +243,15 @@ async def _workers(app: Holdfast, url: str) -> Check:
     detail = f"{len(workers) - len(dead)} running"
     for worker in dead:
         detail += f"\n{worker.id} (process {worker.pid} on {worker.host}) is dead; the next worker takes over its runs"
-    facts = {"running": [worker.id for worker in workers if worker not in dead], "dead": [worker.id for worker in dead]}
-    return Check("workers", not dead, detail, facts)
+    off = [worker for worker in workers if worker not in dead and worker.clock_ahead]
+    for worker in off:
+        detail += f"\n{worker.id} on {worker.host} starts nothing by a schedule: {off_by(worker.clock_ahead)}"
+    facts = {
+        "running": [worker.id for worker in workers if worker not in dead],
+        "dead": [worker.id for worker in dead],
+        "clocks_off": [worker.id for worker in off],
+    }
+    return Check("workers", not dead and not off, detail, facts)
 
 
 def _is_dead(worker: WorkerRow, url: str) -> bool:

@@ -55,7 +55,7 @@ class AppMachines(AppManifests):
         """Bring an event to the machines that hear it. Durable when this returns; with its ``id`` it is taken in once.
 
         Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit;
-        InvalidFunction where a machine's number of lanes has changed; and LaneFull.
+        InvalidFunction where a machine's number of lanes has changed; LaneFull and CellFull.
         """
 
         def read(board: Switchboard) -> tuple[ValueSchema, Any]:
@@ -272,7 +272,7 @@ class AppMachines(AppManifests):
 
         It leaves the list in the same commit, which notes it in the audit: of two who redeliver it one succeeds. An
         event that is refused again is a dead letter again. Raises DeadLetterNotFound, and InvalidRequest where nobody
-        hears it still; LaneFull.
+        hears it still; LaneFull and CellFull.
         """
         app, owner = self._app, self._app.tenant_of(tenant)
         row = await self._letters.find(owner, letter if isinstance(letter, str) else letter.id)

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.cells.cell import TERMINAL, CellRecord, decode_cell
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.manifest import MachineEntry
 from holdfast.programs.machine.manifest_changes import MachineChange
 from holdfast.programs.machine.proposals import WAITS
@@ -78,8 +79,8 @@ async def find_blockers(
     code, and do not count.
 
     A call that waits for a person's approval does not block where the machine may still ask for its effect. Nor do
-    events that are held for parked cells, or wait in lanes that no worker's code fits: they are what a new manifest is
-    to mend.
+    events and receipts that are held for parked cells, or events that wait in lanes that no worker's code fits: they
+    are what a new manifest is to mend.
     """
     found: list[ManifestBlocker] = []
     for change in concerned:
@@ -104,7 +105,7 @@ async def find_unreadable(store: p.Store, tenant: str, machines: Sequence[Machin
         found += [ManifestBlocker("split", machine.name, number) for number in inheriting]
         async for row, record in cells_of(store, tenant, machine.name):
             number, run = lanes[row.lane]
-            for intent in record.intents:
+            for intent in in_flight(record, run.root):
                 if intent.effect not in machine.effects:
                     promise = str(PromiseId(intent.origin or run.root).child(intent.position))
                     found.append(
@@ -125,7 +126,7 @@ async def _cells(
         number, key = numbers[row.lane], key_shown(row.key)
         if strict and record.status not in TERMINAL:
             yield ManifestBlocker("cell", change.machine, number, key)
-        for intent in record.intents:
+        for intent in in_flight(record, lanes[number].root):
             root = intent.origin or lanes[number].root
             if change.kind == "changed" and intent.effect not in change.forbidden:
                 asker = askers[root]

@@ -179,7 +179,8 @@ class CellHandle(Generic[S]):
         run, record = await self._located()
         trace, line = await self.trace(limit=50, most_read=20_000), await self._line()
         lane, now = self.lane_key if run is None else run.key, self._app.clock.now()
-        it = Diagnosed(self._machine, self.key, self._bytes, lane, run, record, trace.items, now, line)
+        limit, last = self._app.machine_kind.held_limit, trace.items
+        it = Diagnosed(self._machine, self.key, self._bytes, lane, run, record, last, now, line, limit)
         causes = tuple([cause async for cause in causes_of(self._app.store, it)])
         status = "missing" if record is None else record.status
         return CellDiagnosis(machine=self._machine.name, key=self.key, status=status, causes=causes)

@@ -11,7 +11,9 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
 from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
+from holdfast.programs.machine.kind import HELD_LIMIT
 from holdfast.programs.machine.lanes.envelopes import Addressed, read_envelope
+from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
 from holdfast.runs.birth import child_id
@@ -38,6 +40,12 @@ class Diagnosed(msgspec.Struct, frozen=True):
     last: Sequence[TraceItem]
     now: int
     line: Sequence[p.Run] = ()
+    held_limit: int = HELD_LIMIT
+
+    @property
+    def open(self) -> Sequence[CellIntent]:
+        """The effects that it waits for. What has come for it while it was parked is held, and not waited for."""
+        return [] if self.record is None or self.run is None else in_flight(self.record, self.run.root)
 
     def asker(self, intent: CellIntent) -> p.Run | None:
         """The lane that asked for an effect: its own, or one that had the cell before."""
@@ -53,7 +61,7 @@ async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
     record, waiting = it.record, await _unhandled(store, it)
     for cause in _stopped(it):
         yield cause
-    if waiting or record is None or record.intents:
+    if waiting or record is None or it.open:
         async for cause in _unserved(store, it):
             yield cause
     if any(run.split == p.INHERITS for run in it.line):
@@ -66,7 +74,7 @@ async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
         if not waiting:
             yield CellCause(kind="missing", text="There is no such cell: no event has reached it, or it was deleted.")
         return
-    async for cause in _effects(store, it, record):
+    async for cause in _effects(store, it):
         yield cause
     if record.status in TERMINAL:
         return
@@ -76,7 +84,7 @@ async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
         first = record.timers[0]
         text = f"It waits for its timer, which sends it {first.schema} at {when(first.wake_at, it.now)}."
         yield CellCause(kind="timer", text=text, subject=first.schema)
-    if not record.intents and not record.timers and not waiting and record.status != "parked":
+    if not it.open and not record.timers and not waiting and record.status != "parked":
         yield CellCause(kind="event", text=f"It waits for its next event since {moment(record.last_active)}.")
 
 
@@ -86,6 +94,8 @@ def _stopped(it: Diagnosed) -> list[CellCause]:
     if record is not None and record.status == "parked":
         held = f"{_number(len(record.held), 'event')} {'is' if len(record.held) == 1 else 'are'} held for it"
         text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held}."
+        if len(record.held) >= it.held_limit:
+            text += " No more are taken in for it from outside."
         found.append(CellCause(kind="parked", text=text, remedy=it.command("cells", "release")))
     elif record is not None and record.status == "failed":
         found.append(CellCause(kind="failed", text=f"It has failed: {record.reason}."))
@@ -133,14 +143,14 @@ async def _unserved(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
         yield CellCause(kind="no_worker", text=text, subject=last.worker, remedy=start)
 
 
-async def _effects(store: p.Store, it: Diagnosed, record: CellRecord) -> AsyncIterator[CellCause]:
+async def _effects(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
     """What it waits for of the world."""
     retries = {each.intent: each for each in it.last if each.kind == "retry"}
     tasks: dict[p.Key, dict[int, p.TaskRow]] = {}
-    for intent in record.intents:
+    for intent in it.open:
         if (run := it.asker(intent)) is not None:
             if run.key not in tasks:
-                positions = {each.position for each in record.intents if it.asker(each) == run}
+                positions = {each.position for each in it.open if it.asker(each) == run}
                 tasks[run.key] = await _tasks(store, run, positions)
             yield _effect(it, run, intent, tasks[run.key].get(intent.position), retries)
 

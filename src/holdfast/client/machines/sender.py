@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.cells.cell import decode_cell, shown_key
 from holdfast.client.machines.cell_handle import EventPlace
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import judged_now
-from holdfast.errors import EngineError, InvalidRequest, LaneFull, TenantNotFound
+from holdfast.errors import CellFull, EngineError, InvalidRequest, LaneFull, TenantNotFound
 from holdfast.lanes.counts import LaneCounts, lane_line
-from holdfast.programs.machine.lanes.envelopes import Envelope
+from holdfast.programs.machine.lanes.envelopes import Envelope, read_envelope
 from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import ID_LIMIT
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _TRIES: Final = 3
 DEPTH_LIMIT: Final = 10_000
 """So many events may wait for a lane before it takes no more from outside."""
+
+LOOK_MICROSECONDS: Final = 1_000_000
+"""So long a cell that was not full is taken not to be."""
+TAKERS: Final = 10_000
 
 Routes = Callable[[str], Awaitable[Switchboard]]
 """The routes of a tenant."""
@@ -93,13 +98,15 @@ class EventSender:
     async def begin(self, tenant: str, letters: Sequence[LaneMessage]) -> list[p.Deliver]:
         """Begin the lanes of messages, unless somebody here has seen that they have begun: what delivers the messages.
 
-        Raises InvalidFunction where a machine has another number of lanes, and LaneFull.
+        Raises InvalidFunction where a machine has another number of lanes, LaneFull and CellFull.
         """
         for letter in letters:
             await self._begin(tenant, letter)
         changes = [letter.deliver(tenant, self._app.clock.now()) for letter in letters]
-        for change in changes:
-            await self._check_depth(self._getter(change))
+        for letter, change in zip(letters, changes, strict=True):
+            getter = self._getter(change)
+            await self._check_depth(getter)
+            await self._check_held(getter, letter)
         return changes
 
     async def getter(self, change: p.Deliver) -> p.Run:
@@ -194,6 +201,25 @@ class EventSender:
             if run.arrived - run.consumed >= DEPTH_LIMIT:
                 waits = f"{run.arrived - run.consumed:,} events wait for {lane.run}, and the limit is {DEPTH_LIMIT:,}"
                 raise LaneFull(f"{waits}: send it again in a while, or start more workers.")
+
+    async def _check_held(self, lane: p.Key, letter: LaneMessage) -> None:
+        """Raises CellFull where so much is held for a parked cell that more must wait outside. What is in the lane's
+        inbox by then, and what machines emit, is held all the same, so nothing is overtaken."""
+        kind, now = self._kind, self._app.clock.now()
+        heard = read_envelope(letter.envelope)
+        assert isinstance(heard, Envelope), "it comes from outside"
+        if now - kind.takers.get((lane, heard.key), now - LOOK_MICROSECONDS) < LOOK_MICROSECONDS:
+            return
+        for row in await self._app.store.cells(lane, [heard.key]):
+            held = len(decode_cell(row.record).held) if row.status == "parked" else 0
+            if held >= kind.held_limit:
+                kind.takers.pop((lane, heard.key), None)
+                cell = f"cell {shown_key(heard.key)} of {letter.machine}"
+                limit = f"{held:,} events are held for {cell}, which is parked, and the limit is {kind.held_limit:,}"
+                raise CellFull(f"{limit}: release the cell, then send this again.")
+        if len(kind.takers) >= TAKERS:
+            kind.takers.clear()
+        kind.takers[lane, heard.key] = now
 
 
 def _number(lane: str | None, letter: LaneMessage) -> int:

@@ -96,6 +96,9 @@ class TenantStore:
     async def cell_nodes(self, lane: p.Key, names: Sequence[bytes]) -> dict[bytes, bytes]:
         return {} if self._is_foreign(lane.tenant) else await self._store.cell_nodes(lane, names)
 
+    async def now(self) -> int:
+        return await self._store.now()
+
     async def workers(self) -> list[p.WorkerRow]:
         """The workers serve all tenants, and what they serve is no tenant's secret."""
         return await self._store.workers()

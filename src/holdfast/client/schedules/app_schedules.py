@@ -91,7 +91,7 @@ class Schedules:
         gives them by name, anything else is the only one. Raises ScheduleConflict where the id is taken,
         InvalidRequest, InvalidArguments and TemplateNotFound.
         """
-        app, now = self._app, self._app.clock.now()
+        app, now = self._app, await self._app.store.now()
         key = self._key(check_new_id(id, "the schedule's id"), tenant)
         timing = read_timing(cron, every, at, timezone, now)
         if timing is None:
@@ -137,7 +137,7 @@ class Schedules:
         key = self._key(id, tenant)
         if isinstance(workspace := settings.get("workspace"), str):
             await check_workspace(self._app, key.tenant, workspace)
-        timing = read_timing(cron, every, at, timezone, self._app.clock.now())
+        timing = read_timing(cron, every, at, timezone, await self._app.store.now())
         target: Schedule | None = None
         if workflow is not None or template is not None or input is not msgspec.UNSET:
             present = decode((await self._row(key)).body, id)
@@ -211,7 +211,7 @@ class Schedules:
         key = self._key(id, tenant)
         while True:
             row = await self._row(key)
-            schedule, now = decode(row.body, id), self._app.clock.now()
+            schedule, now = decode(row.body, id), await self._app.store.now()
             template = await template_of(self._app, key.tenant, schedule)
             who = self._person(by)
             await require_start(self._app, id, schedule)
@@ -345,7 +345,7 @@ class Schedules:
         async def make(present: p.ItemRow | None) -> Change:
             if present is None or present.status == "deleted":
                 raise ScheduleNotFound(f"there is no schedule {key.id!r} in tenant {key.tenant!r}.")
-            schedule, now = decode(present.body, key.id), self._app.clock.now()
+            schedule, now = decode(present.body, key.id), await self._app.store.now()
             after, outcomes = edit(schedule, now, offset_of(key.tenant, key.id, schedule))
             if takes and after != schedule:
                 after = await taken(self._app, key.id, after)

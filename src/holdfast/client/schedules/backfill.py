@@ -53,7 +53,7 @@ async def backfill(
 ) -> BackfillInfo:
     """See ``Schedules.backfill``."""
     since, until = map(microseconds, range)
-    if until > app.clock.now() or since > until:
+    if until > await app.store.now() or since > until:
         raise InvalidRequest(
             "a backfill is over a time in the past, its earlier end first: what comes is started by itself"
         )

@@ -60,8 +60,8 @@ def _declarations(app: Holdfast) -> Iterator[DeclaredSchedule]:
 
 
 async def _declare(app: Holdfast, key: p.ItemKey, declaration: DeclaredSchedule) -> None:
-    def change(present: p.ItemRow | None) -> Change:
-        found = _next(app, key, present, declaration, None)
+    async def change(present: p.ItemRow | None) -> Change:
+        found = _next(key, present, declaration, None, await app.store.now())
         if found is None:
             raise _Unchanged
         row, details = found
@@ -83,11 +83,10 @@ async def _remark(app: Holdfast, key: p.ItemKey, declaration: DeclaredSchedule) 
 
 
 def _next(
-    app: Holdfast, key: p.ItemKey, present: p.ItemRow | None, declaration: DeclaredSchedule, owner: str | None
+    key: p.ItemKey, present: p.ItemRow | None, declaration: DeclaredSchedule, owner: str | None, now: int
 ) -> tuple[p.ItemRow, dict[str, str]] | None:
     """The next version of the schedule's item, and details for its note; None where it stays as it is."""
     before = None if present is None else decode(present.body, key.id)
-    now = app.clock.now()
     offset = 0 if before is None else offset_of(key.tenant, key.id, before)
     found = declared(before, declaration, now, offset, owner)
     if found is None:
@@ -130,4 +129,4 @@ async def published_schedule(
 ) -> tuple[p.ItemRow, dict[str, str]] | None:
     """The schedule's item with the publication of a definition, and details for its note; None where it stays."""
     key = p.ItemKey(tenant, KIND, accepted.definition.name)
-    return _next(app, key, await app.store.item(key), declaration_of(accepted), owner)
+    return _next(key, await app.store.item(key), declaration_of(accepted), owner, await app.store.now())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.client.views.schedules import OutcomeInfo, ScheduleInfo, schedule_info
 from holdfast.client.views.times import clock, moment, span
+from holdfast.client.views.workers import off_by
 from holdfast.runs.hints import command
 from holdfast.schedules.planner import Clearance
 from holdfast.store import protocol as p
@@ -39,8 +40,8 @@ async def explain(app: Holdfast, row: p.ItemRow, gate: Clearance) -> Sequence[st
     sentences += _standing(info, now)
     if gate.verdict != "open" and info.status in ("active", "waiting"):
         sentences.append(f"Now nothing would start: {gate.reason}.")
-    if _is_late(info, now) and not await app.store.workers():
-        sentences.append("No worker is running: start one with `holdfast worker`.")
+    if _is_late(info, now):
+        sentences += _hindered(await app.store.workers())
     sentences.append(f"{_OVERLAP[info.overlap]}; {_CATCH_UP[info.catch_up]}.")
     sentences += _history(info.last)
     return sentences
@@ -73,6 +74,15 @@ def _standing(info: ScheduleInfo, now: int) -> Iterator[str]:
 def _for_what(info: ScheduleInfo) -> str:
     waits = [each for each in info.last if each.what == "waits"]
     return f": {waits[-1].reason}" if waits else ""
+
+
+def _hindered(workers: Sequence[p.WorkerRow]) -> Iterator[str]:
+    """What keeps all workers from starting it."""
+    if not workers:
+        yield "No worker is running: start one with `holdfast worker`."
+    elif all(worker.clock_ahead for worker in workers):
+        first = workers[0]
+        yield f"No worker may start it: of {first.id} on {first.host}, {off_by(first.clock_ahead)}. Correct its clock."
 
 
 def _is_late(info: ScheduleInfo, now: int) -> bool:

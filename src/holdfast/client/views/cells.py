@@ -15,6 +15,7 @@ from holdfast.client.views.times import iso, moment
 from holdfast.client.views.values import data_value, plain
 from holdfast.errors import HoldfastError
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import Machine
 from holdfast.store.protocol import DeadRow
 
@@ -63,7 +64,8 @@ class TimerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class CellInfo(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One cell. ``state`` is of the machine's own type; where the code here cannot read it, it is plain data, and
-    ``problem`` says why. ``events`` counts what it has handled, ``held`` what came while it was parked."""
+    ``problem`` says why. ``events`` counts what it has handled, ``held`` what came while it was parked. ``intents`` are
+    the effects that it waits for: one whose receipt is held is none of them."""
 
     machine: str
     tenant: str
@@ -177,7 +179,7 @@ def cell_info(machine: Machine[S], tenant: str, lane: str, root: bytes | None, r
                 sequence=each.sequence,
                 issuer=each.issuer,
             )
-            for each in record.intents
+            for each in (record.intents if root is None else in_flight(record, root))
         ),
         timers=tuple(
             TimerInfo(at=moment(each.wake_at), schema=each.schema, value=data_value(each.value))

@@ -22,6 +22,11 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
+def off_by(ahead: int) -> str:
+    """How far a worker's clock is off the store's, in words."""
+    return f"its clock is {abs(ahead) / 1e6:.1f} s {'ahead of' if ahead > 0 else 'behind'} the store's"
+
+
 def worker_info(row: WorkerRow) -> WorkerInfo:
     """A worker's row as a view."""
     return WorkerInfo(

@@ -20,6 +20,9 @@ from holdfast.store.protocol import MACHINE, Code, Key
 
 _BOARDS: Final = 256
 
+HELD_LIMIT: Final = 1000
+"""Where so many events are held for a parked cell, no more are taken in for it from outside."""
+
 
 class Machines:
     """The kind of programs that machines are. Machines that are imported later are found, too."""
@@ -30,16 +33,19 @@ class Machines:
         self,
         machines: Mapping[str, Machine[Any]] = MACHINES,
         mode: ManifestsMode = "declared",
+        held_limit: int = HELD_LIMIT,
     ) -> None:
         if mode not in MODES:
             raise InvalidRequest(f"manifests= is one of {', '.join(MODES)}, not {mode!r:.60}")
         self.machines = machines
         self.mode = mode
+        self.held_limit = held_limit
         self.board = Switchboard(machines, code=IMPORTED if machines is MACHINES else None)
         self.routes: dict[str, tuple[int, Switchboard]] = {}  # for events from outside: by tenant, and since when
         self._boards: dict[str, Switchboard] = {}
         self.hot = HotCells()
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
+        self.takers: dict[tuple[Key, bytes], int] = {}  # cells that were not full, and when that was last seen
         self.marks: dict[Key, str] = {}  # of lanes that were split, as somebody here has seen it
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
         self.counted: set[tuple[str, str, int]] = set()  # how many lanes machines have, as somebody here has seen it

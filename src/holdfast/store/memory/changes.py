@@ -262,6 +262,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
         wake_at=None,
         waiting=None,
         error=None,
+        consumed=run.arrived,  # what came too late for its end was dropped with that
         updated_at=change.at,
         ended_at=None,
         crashes=0,

@@ -89,6 +89,18 @@ class MemoryStore(MemoryQueries):
             tables.workers[worker] = replace(row, expires_at=self._expiry(ttl_seconds))
             return True
 
+    async def report_clock(self, worker: str, ahead: int) -> None:
+        with self._transaction() as tables:
+            if (row := tables.workers.get(worker)) is not None:
+                tables.workers[worker] = replace(row, clock_ahead=ahead)
+
+    async def now(self) -> int:
+        return self._clock()
+
+    async def due_now(self, kind: str, limit: int) -> p.DueNow:
+        now = self._clock()
+        return p.DueNow(now, await self.due_items(kind, now, limit))
+
     async def unregister(self, worker: str, now: int) -> None:
         with self._transaction() as tables:
             _take_back(tables, worker, now, died=False)

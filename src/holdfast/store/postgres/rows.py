@@ -30,8 +30,8 @@ def received(row: Sequence[Any]) -> Received:
 
 
 def worker(row: Sequence[Any]) -> WorkerRow:
-    id_, host, pid, workflows, queues, started_at, expires_at, kinds = row
-    return WorkerRow(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at, tuple(kinds))
+    id_, host, pid, workflows, queues, started_at, expires_at, kinds, ahead = row
+    return WorkerRow(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at, tuple(kinds), ahead)
 
 
 def receipt(row: Mapping[str, Any]) -> ReceiptRow:

@@ -178,7 +178,7 @@ UPDATE runs
 SET generation = runs.generation + 1, version = given.version, head = given.head, root = given.root,
     standing = given.standing, cancelling = false, pause = NULL, owner = NULL, epoch = epoch + 1, ready_at = given.at,
     wake_at = NULL, waiting = NULL, error = NULL, updated_at = given.at, ended_at = NULL, crashes = 0,
-    evidence = NULL, begun_at = NULL
+    evidence = NULL, begun_at = NULL, consumed = runs.arrived
 FROM locked AS given
 WHERE runs.tenant = given.tenant AND runs.id = given.id AND runs.generation = given.generation
   AND given.ended_at IS NOT NULL
@@ -354,6 +354,18 @@ WHERE tenant = $1 AND kind = $2 AND id = $3;
 SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items
 WHERE kind = $1 AND due_at <= $2 ORDER BY due_at, tenant, id LIMIT $3;
 
+-- name: now
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: due_now
+-- There is a row also where nothing is due: it tells the time.
+WITH clock AS MATERIALIZED (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now)
+SELECT clock.now, due.* FROM clock LEFT JOIN LATERAL (
+    SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items
+    WHERE kind = $1 AND due_at <= clock.now ORDER BY due_at, tenant, id LIMIT $2
+) AS due ON true
+ORDER BY due.due_at, due.tenant, due.id;
+
 -- name: next_due_item
 SELECT min(due_at) FROM items WHERE kind = $1 AND due_at IS NOT NULL;
 
@@ -390,8 +402,11 @@ FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) A
 WHERE id = $1
 RETURNING id;
 
+-- name: report_clock
+UPDATE workers SET clock_ahead = $2 WHERE id = $1;
+
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
 
 -- name: attend
 -- A worker is present while a session holds its lock. Several handles of one process may hold it, so it is shared.

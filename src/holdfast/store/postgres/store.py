@@ -97,6 +97,9 @@ class PostgresStore(PostgresCells):
             await self._presence.leave(worker)
         return is_registered
 
+    async def report_clock(self, worker: str, ahead: int) -> None:
+        await self._read("report_clock", worker, ahead)
+
     async def _attend(self, worker: str) -> None:
         if self._presence is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
@@ -253,6 +256,15 @@ class PostgresStore(PostgresCells):
 
     async def due_items(self, kind: str, now: int, limit: int) -> list[p.ItemRow]:
         return [p.ItemRow(*row) for row in await self._look("due_items", kind, now, limit)]
+
+    async def due_now(self, kind: str, limit: int) -> p.DueNow:
+        found = await self._look("due_now", kind, limit)
+        return p.DueNow(found[0][0], [p.ItemRow(*row[1:]) for row in found if row[1] is not None])
+
+    async def now(self) -> int:
+        ((now,),) = await self._look("now")
+        found: int = now
+        return found
 
     async def next_due_item(self, kind: str) -> int | None:
         (row,) = await self._look("next_due_item", kind)

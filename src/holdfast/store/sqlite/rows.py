@@ -36,9 +36,9 @@ def read_receipt(body: str, reversed_by: str | None) -> ReceiptRow:
 
 
 def worker(row: tuple[Any, ...]) -> WorkerRow:
-    id_, host, pid, workflows, queues, started_at, expires_at, kinds = row
+    id_, host, pid, workflows, queues, started_at, expires_at, kinds, ahead = row
     names, served_queues, others = (tuple(msgspec.json.decode(each)) for each in (workflows, queues, kinds))
-    return WorkerRow(id_, host, pid, names, served_queues, started_at, expires_at, others)
+    return WorkerRow(id_, host, pid, names, served_queues, started_at, expires_at, others, ahead)
 
 
 def parts(query: Query, tenants: Sequence[str]) -> Iterator[Query]:

@@ -88,7 +88,7 @@ WHERE tenant = ?1 AND id = ?2;
 UPDATE runs
 SET generation = generation + 1, version = ?4, head = ?5, root = ?6, standing = ?7, cancelling = 0, pause = NULL,
     owner = NULL, epoch = epoch + 1, ready_at = ?8, wake_at = NULL, waiting = NULL, error = NULL, updated_at = ?8,
-    ended_at = NULL, crashes = 0, evidence = NULL, begun_at = NULL
+    ended_at = NULL, crashes = 0, evidence = NULL, begun_at = NULL, consumed = arrived
 WHERE tenant = ?1 AND id = ?2 AND generation = ?3 AND ended_at IS NOT NULL
 RETURNING generation;
 
@@ -235,8 +235,11 @@ ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at;
 -- name: beat
 UPDATE workers SET expires_at = ? WHERE id = ?;
 
+-- name: report_clock
+UPDATE workers SET clock_ahead = ? WHERE id = ?;
+
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
 
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;

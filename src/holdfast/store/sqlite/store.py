@@ -216,13 +216,24 @@ class SqliteStore(SqliteQueries):
         async with self._transaction() as connection:
             return connection.execute(SQL["beat"], (_expiry(ttl_seconds), worker)).rowcount == 1
 
+    async def report_clock(self, worker: str, ahead: int) -> None:
+        async with self._transaction() as connection:
+            connection.execute(SQL["report_clock"], (ahead, worker))
+
+    async def now(self) -> int:
+        return _now()
+
+    async def due_now(self, kind: str, limit: int) -> p.DueNow:
+        now = _now()
+        return p.DueNow(now, await self.due_items(kind, now, limit))
+
     async def unregister(self, worker: str, now: int) -> None:
         async with self._transaction() as connection:
             _take_back(connection, worker, now, died=False)
         presence.withdraw(self.path, worker)
 
     async def rescue(self, now: int) -> list[str]:
-        alive_after = time.time_ns() // 1000
+        alive_after = _now()
         registered = await self.workers()
         presence.sweep(self.path, {worker.id for worker in registered})
         gone = [
@@ -271,7 +282,7 @@ class SqliteStore(SqliteQueries):
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         async with self._transaction() as connection:
             declined = p.Declined(worker, now, reason)
-            return handovers.decline(connection, self.path, key, epoch, declined, time.time_ns() // 1000)
+            return handovers.decline(connection, self.path, key, epoch, declined, _now())
 
     async def declined(self, key: p.Key) -> list[p.Declined]:
         return [p.Declined(*row) for row in self._read(SQL["declined"], key)]
@@ -369,8 +380,13 @@ def _take_back(connection: sqlite3.Connection, worker: str, now: int, *, died: b
     connection.execute(SQL["forget_declined_by"], (worker,))
 
 
+def _now() -> int:
+    """The clock of this host, which all processes on the file share."""
+    return time.time_ns() // 1000
+
+
 def _expiry(ttl_seconds: float) -> int:
-    return time.time_ns() // 1000 + round(ttl_seconds * 1e6)
+    return _now() + round(ttl_seconds * 1e6)
 
 
 def _size(path: str) -> int | None:

@@ -95,8 +95,9 @@ class PatientStore:
     are rounds of a scheduler that were begun, ``full_looks`` are ended rounds in which it looked at waiting ones, too.
     """
 
-    def __init__(self, inner: p.Store) -> None:
+    def __init__(self, inner: p.Store, clock: TraceClock) -> None:
         self._inner = inner
+        self._clock = clock
         self.let: set[p.ItemKey] = set()
         self.claims = 0
         self.looks = 0
@@ -111,13 +112,14 @@ class PatientStore:
         self.claims += 1
         return claimed
 
-    async def due_items(self, kind: str, now: int, limit: int) -> list[p.ItemRow]:
-        if kind != KIND:
-            return await self._inner.due_items(kind, now, limit)
-        self.full_looks = self.waits
+    async def now(self) -> int:
+        return self._clock.now()
+
+    async def due_now(self, kind: str, limit: int) -> p.DueNow:
+        self.full_looks, now = self.waits, self._clock.now()
         found = await self._inner.due_items(kind, now, MANY)
         self.looks += 1
-        return [row for row in found if row.key in self.let][:limit]
+        return p.DueNow(now, [row for row in found if row.key in self.let][:limit])
 
     async def next_due_item(self, kind: str) -> int | None:
         return None if kind == KIND else await self._inner.next_due_item(kind)
@@ -164,7 +166,7 @@ async def trace_engine(url: str = MEMORY) -> AsyncIterator[TraceEngine]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop | SteeredLoop)
     clock = TraceClock(loop)
-    store = PatientStore(MemoryStore(clock.now) if url == MEMORY else store_at(url))
+    store = PatientStore(MemoryStore(clock.now) if url == MEMORY else store_at(url), clock)
     app = Holdfast(cast("p.Store", store), clock=clock, entropy=random.Random(0), options=OPTIONS, pulse=_calm_pulse)
     async with app:
         yield TraceEngine(app, clock, store)

@@ -125,6 +125,17 @@ class Generations(Topic):
         assert answers == [p.Repeated(), p.Delivered(2)]
 
     @on_fresh_store
+    async def test_what_came_too_late_for_the_end_does_not_wait_for_a_renewed_run(self, store: p.Store) -> None:
+        """It was dropped with the end: nothing of it is in the inbox."""
+        run = await leased(store)
+        await store.commit([deliver(body="a"), deliver(body="late")])
+        await advanced(store, turn(run, COMPLETED, consumed=1))
+        assert await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW + 9)) == p.Renewed(1)
+        after = await row(store)
+        assert (after.arrived, after.consumed, await store.messages([key()])) == (2, 2, {key(): []})
+        assert await commit(store, deliver()) == p.Delivered(3)
+
+    @on_fresh_store
     async def test_the_journals_of_all_generations_can_be_read(self, store: p.Store) -> None:
         """Each under its number."""
         await ended(store)

@@ -261,5 +261,16 @@ class ItemTopic(Topic):
         assert await store.due_items("schedule", NOW + 9, 10) == []
         assert [each.id for each in await store.due_items("schedule", NOW + 20, 10)] == ["b", "c"]
         assert [each.id for each in await store.due_items("schedule", NOW + 99, 2)] == ["b", "c"]
+        now = await store.now()
+        later = now + 3600 * 1_000_000
+        await put(store, item("f", kind="clock", due_at=later), id="later")
+        found = await store.due_now("clock", 10)
+        assert (now <= found.now <= await store.now(), found.rows) == (True, [])
+        await put(store, item("g", kind="clock", due_at=now), item("h", kind="clock", due_at=NOW), id="now")
+        found = await store.due_now("clock", 10)
+        assert [each.id for each in found.rows] == ["h", "g"]
+        assert await store.due_items("clock", found.now, 10) == found.rows
+        assert [each.id for each in (await store.due_now("clock", 1)).rows] == ["h"]
+        assert (await store.due_now("clock", 0)).rows == []
         await put(store, item("b", 2), id="over")
         assert await store.next_due_item("schedule") == NOW + 20

@@ -64,6 +64,19 @@ class Leases(Topic):
         assert await row(store) == run
 
     @on_fresh_store
+    async def test_a_worker_says_how_far_its_clock_is_off(self, store: p.Store) -> None:
+        """It stands in its row until it says otherwise, also when it beats or registers again."""
+        await store.report_clock("ann", 7)
+        await store.register(worker(), LONG)
+        assert [each.clock_ahead for each in await store.workers()] == [0]
+        await store.report_clock("ann", -6_000_000)
+        await store.beat("ann", LONG)
+        await store.register(worker(), LONG)
+        assert [each.clock_ahead for each in await store.workers()] == [-6_000_000]
+        await store.report_clock("ann", 0)
+        assert [each.clock_ahead for each in await store.workers()] == [0]
+
+    @on_fresh_store
     async def test_a_beat_of_an_unknown_worker_tells_it_so(self, store: p.Store) -> None:
         """A worker that was forgotten learns that its leases are lost."""
         assert await store.beat("ann", LONG) is False

@@ -23,6 +23,7 @@ from holdfast.audit.records import Operated
 from holdfast.cells.cell import decode_cell
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes.code_fit import foreign_effect
+from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest
 from holdfast.programs.machine.manifest_changes import changes, merged, misfit
@@ -240,8 +241,11 @@ class LaneWarden(Role):
     async def _count(self, tenant: str, machine: str, effects: Collection[str]) -> int:
         count, after = 0, None
         while rows := await self._store.find_cells(p.CellQuery(tenant, machine), _PAGE, after):
-            records = (decode_cell(row.record) for row in rows)
-            count += sum(each.effect in effects for record in records for each in record.intents)
+            lanes = await self._store.get([p.Key(tenant, row.lane) for row in rows])
+            roots = {run.key.run: run.root for run in lanes}
+            for row in rows:
+                open_intents = in_flight(decode_cell(row.record), roots[row.lane])
+                count += sum(each.effect in effects for each in open_intents)
             after = p.CellCursor(rows[-1].lane, rows[-1].key)
         return count
 

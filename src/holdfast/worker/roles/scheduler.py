@@ -4,6 +4,10 @@ What becomes of a tick is one commit: the run is started, the schedule moves on 
 its note. Of two schedulers that try it, one succeeds by the schedule's version. The run's id and the note's follow from
 the schedule and the tick, so a tick is started once whoever tries it, also after its run was deleted. Where very many
 are due, each scheduler begins with a share of its own (``share``), so that they do not try the same ones.
+
+The time is the store's, read together with what is due: no tick is written that is later than that clock says, whatever
+this worker's own one does. A worker whose clock is off the store's by more than 5 s starts nothing, since it would give
+its runs wrong times. A store's clock that has jumped ahead is looked at twice (``store_clock``).
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import CALLER_PATIENCE_SECONDS, Committer, into
 from holdfast.store.patience import TROUBLE
 from holdfast.worker.roles.share import Share
+from holdfast.worker.roles.store_clock import MOST_OFF, SECOND_LOOK_SECONDS, StoreClock, clock_ahead
 
 log = logging.getLogger("holdfast.scheduler")
 
@@ -89,7 +94,10 @@ class Scheduler(Role):
         self._launcher = launcher
         self._started = started
         self._cancelled = cancelled
+        self._worker = worker
         self._share = Share(store, worker)
+        self._store_clock = StoreClock()
+        self._is_off = False
         self._aside: dict[p.ItemKey, tuple[int, float]] = {}  # version, and when it is tried again
         self._waiting: set[p.ItemKey] = set()
         self._freed: set[p.ItemKey] = set()
@@ -116,8 +124,11 @@ class Scheduler(Role):
         if not self._has_declared:
             await self._launcher.declare()
             self._has_declared = True
-        now = self._clock.now()
-        due = await self._store.due_items(KIND, now, BATCH * self._share.schedulers + len(self._aside))
+        before = self._clock.now()
+        now, due = await self._store.due_now(KIND, BATCH * self._share.schedulers + len(self._aside))
+        if not await self._may_schedule(before, now, self._clock.now(), time()):
+            self._rests_until = time() + SECOND_LOOK_SECONDS
+            return SECOND_LOOK_SECONDS
         mine = await self._share.of(due, time()) if len(due) >= BATCH else due
         rows = {row.key: row for row in (*mine, *await self._look_at_waiting(time()))}
         made = await self._handle([row for row in rows.values() if not self._is_aside(row, time())], now)
@@ -132,11 +143,34 @@ class Scheduler(Role):
         longest = LOOK_SECONDS
         if self._is_overlooked:
             longest = max(0.001, self._waiting_until - asyncio.get_running_loop().time())
-        following, now = await self._store.next_due_item(KIND), self._clock.now()
+        following = await self._store.next_due_item(KIND)
         if following is None:
             return longest
+        now = self._store_clock.now(asyncio.get_running_loop().time())
         shortest = 1.0 if self._aside else 0.001  # what is aside stays due
         return min(longest, max(shortest, (following - now) / 1e6))
+
+    async def _may_schedule(self, before: int, now: int, after: int, time: float) -> bool:
+        """Whether the store's clock, which was read between two readings of this worker's, may be gone by here."""
+        ahead = clock_ahead(before, now, after)
+        is_off = abs(ahead) > MOST_OFF
+        if is_off and not self._is_off:
+            log.warning(
+                "the clock of this worker is %.1f s %s the store's: until it is right, it starts nothing by a schedule",
+                abs(ahead) / 1e6,
+                "ahead of" if ahead > 0 else "behind",
+            )
+        elif self._is_off and not is_off:
+            log.info("the clock of this worker is right again: it follows schedules")
+        if is_off or self._is_off:
+            await self._store.report_clock(self._worker, ahead if is_off else 0)
+        self._is_off = is_off
+        if is_off:
+            return False
+        if self._store_clock.believes(now, time):
+            return True
+        log.warning("the store's clock has jumped ahead: it is looked at again before ticks are called missed")
+        return False
 
     # -- what is looked at -----------------------------------------------------------------------------------------
 

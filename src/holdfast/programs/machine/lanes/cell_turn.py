@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell, timers_in_order
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell, timers_in_order, without_timer
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Ok, Payload
@@ -32,6 +32,7 @@ from holdfast.programs.machine.lanes.held_events import (
     Occurrence,
     ProgressArrived,
     ReceiptArrived,
+    file,
     hold,
     parking_cause,
     read_held,
@@ -47,8 +48,9 @@ UNHEARD: Final = "nobody hears it"
 CIRCLE: Final = f"{HOPS_LIMIT:,} emits led to it, one to the other"
 """Why an emitted event is a dead letter. All others were meant for the cell that they name."""
 
-HELD_LIMIT: Final = 1000
-"""So many events are held for a parked cell. Later ones are dead letters."""
+HELD_BEFORE: Final = 1000
+"""By earlier rules so many events were held for a parked cell, and later ones were dead letters. What was acknowledged
+has its place in line now, however much it is; from outside no more is taken in for a while (``sender``)."""
 
 
 class CellCall(msgspec.Struct, gc=False):
@@ -59,6 +61,16 @@ class CellCall(msgspec.Struct, gc=False):
     effect: EffectRequest
     payload: Payload
     awaited: bool = True
+
+
+class KnownTurn(msgspec.Struct, frozen=True):
+    """What is known before a turn: why an event, by its number, parks its cell unhandled; by which rules it goes."""
+
+    failure_of: Callable[[int], str | None] = lambda _: None
+    goes_by_earlier_rules: bool = False
+
+
+NOTHING_KNOWN: Final = KnownTurn()
 
 
 class CellTurn:
@@ -72,8 +84,9 @@ class CellTurn:
         board: Switchboard,
         run: PromiseId,
         secrets: set[str | bytes | int | float],
-        failure_of: Callable[[int], str | None] | None = None,
+        known: KnownTurn = NOTHING_KNOWN,
     ) -> None:
+        self.holds_more = False  # than earlier rules would
         self.changed: dict[bytes, CellRecord | None] = {}
         self.calls: list[CellCall] = []
         self.emitted: list[LaneMessage] = []
@@ -89,14 +102,14 @@ class CellTurn:
         self._board = board
         self._cause = str(run)
         self._root = run.root
-        self._failure_of = failure_of  # why an event, by its number, parks its cell unhandled: known before the turn
+        self._known = known
         self._handled = 0
 
     def handle(self, occurrences: list[tuple[bytes, Occurrence]]) -> None:
         """Handle all of them, each cell in turn."""
         mailboxes: dict[bytes, deque[Occurrence]] = {}
         for key, each in occurrences:
-            _file(mailboxes.setdefault(key, deque()), each)
+            file(mailboxes.setdefault(key, deque()), each)
         ready = deque(mailboxes)
         while ready:
             key = ready.popleft()
@@ -130,7 +143,7 @@ class CellTurn:
         self._handled += 1
         if not self._is_open(record, occurrence):
             return
-        if self._failure_of is not None and (reason := self._failure_of(self._handled)) is not None:
+        if (reason := self._known.failure_of(self._handled)) is not None:
             self._park(record, occurrence, reason)
             return
         try:
@@ -237,7 +250,7 @@ class CellTurn:
             left = tuple(each for each in record.intents if not self._is(each, occurrence.promise))
             return replace(record, intents=left, last_sequence=sequence)
         if isinstance(occurrence, Due):
-            return replace(record, timers=_without_timer(record, occurrence.timer), last_sequence=sequence)
+            return replace(record, timers=without_timer(record, occurrence.timer), last_sequence=sequence)
         return replace(record, last_sequence=sequence)
 
     def _take(self, record: CellRecord, occurrence: Occurrence, made: Transition[Any]) -> None:
@@ -338,7 +351,7 @@ class CellTurn:
         self.failures.append((self._handled, reason, record.key))
         parked = replace(record, status="parked", reason=reason)
         if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
-            left = _without_timer(record, occurrence.timer)
+            left = without_timer(record, occurrence.timer)
             self._changed(replace(parked, timers=left, held=(write_held(occurrence), *record.held)))
             return
         self._hold(parked, occurrence)
@@ -347,9 +360,11 @@ class CellTurn:
         if isinstance(occurrence, Due):
             self._changed(record)  # its timer stays, and comes again when the cell goes on
             return
-        if len(record.held) >= HELD_LIMIT and isinstance(occurrence, Envelope):  # receipts are as many as its effects
-            self._refuse(record, occurrence, f"{HELD_LIMIT:,} events are held for its parked cell already")
-            return
+        if len(record.held) >= HELD_BEFORE and isinstance(occurrence, Envelope):  # receipts are as many as its effects
+            if self._known.goes_by_earlier_rules:
+                self._refuse(record, occurrence, f"{HELD_BEFORE:,} events are held for its parked cell already")
+                return
+            self.holds_more = True
         self._changed(replace(record, held=hold(record.held, occurrence)))
 
     def _refuse(self, record: CellRecord, occurrence: Happening, why: str = "") -> None:
@@ -375,25 +390,6 @@ class CellTurn:
             self.changed[record.key] = None
         else:
             self._changed(released)
-
-
-def _without_timer(record: CellRecord, timer: CellTimer) -> tuple[CellTimer, ...]:
-    """Its timers without this one. Of equal ones the others stay: a handler may send an event twice."""
-    left = list(record.timers)
-    if timer in left:
-        left.remove(timer)
-    return tuple(left)
-
-
-def _file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:
-    """Put what came for a cell behind the rest. A report stands in front of the receipt of its effect, although a lane
-    gets receipts before it has heard all that came with them."""
-    if isinstance(occurrence, ProgressArrived):
-        for at, each in enumerate(mailbox):
-            if isinstance(each, ReceiptArrived) and each.promise == occurrence.promise:
-                mailbox.insert(at, occurrence)
-                return
-    mailbox.append(occurrence)
 
 
 class UnreadableReceipt(Exception):

@@ -7,7 +7,7 @@ decide is taken from the journal: which timers had come, and which handlers fail
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from holdfast.journal.receipt_signatures import signature_of
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.lanes.cell_turn import CellTurn
+from holdfast.programs.machine.lanes.cell_turn import CellTurn, KnownTurn
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.lane import OPEN, LaneProgram
 from holdfast.programs.machine.lanes.notes import TurnNote, read_note
@@ -75,8 +75,10 @@ class CheckedLane(LaneProgram):
         """As it was recorded: other code may do the same."""
         return self._note.code
 
-    def _failure_of(self) -> Callable[[int], str | None]:
-        return {number: reason for number, reason, _ in self._note.failures}.get
+    def _known(self) -> KnownTurn:
+        """As it was recorded. A turn that holds more for a cell than earlier rules allowed says so."""
+        note = self._note
+        return KnownTurn({number: reason for number, reason, _ in note.failures}.get, not note.holds_more)
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Alarms are hints: what the journal has is repeated."""

@@ -12,7 +12,7 @@ def undeclared(machine: str, effect: str) -> str:
     """Why a cell is parked by a receipt, and what to do."""
     return (
         f"machine {machine} no longer declares {effect}, and this is a receipt of it: start a worker with the code "
-        "that declares it, then release the cell."
+        "that declares it, or apply a manifest that does, then release the cell."
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from typing import Final
 
 import cbor2
 import msgspec
 
-from holdfast.cells.cell import CellRecord, CellTimer
+from holdfast.cells.cell import CellIntent, CellRecord, CellTimer
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
@@ -87,11 +88,31 @@ def read_held(held: bytes) -> Happening:
     return heard
 
 
+def file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:
+    """Put what came for a cell behind the rest. A report stands in front of the receipt of its effect, although a lane
+    gets receipts before it has heard all that came with them."""
+    if isinstance(occurrence, ProgressArrived):
+        for at, each in enumerate(mailbox):
+            if isinstance(each, ReceiptArrived) and each.promise == occurrence.promise:
+                mailbox.insert(at, occurrence)
+                return
+    mailbox.append(occurrence)
+
+
 def hold(held: tuple[bytes, ...], occurrence: Happening) -> tuple[bytes, ...]:
     """What is held, with one more. Of what an effect reports the newest is held, unless it is what parked the cell."""
     if isinstance(occurrence, ProgressArrived):
         held = (*held[:1], *(each for each in held[1:] if not _is_report_of(each, occurrence.promise)))
     return (*held, write_held(occurrence))
+
+
+def in_flight(record: CellRecord, root: bytes) -> list[CellIntent]:
+    """The effects of a cell whose receipts have not come to it, in its lane of this root. One whose receipt is held for
+    the parked cell has ended: the cell's release is all that is left of it."""
+    if not record.intents or not record.held:
+        return list(record.intents)
+    came = {each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)}
+    return [each for each in record.intents if PromiseId(each.origin or root, (each.position,)) not in came]
 
 
 def _is_report_of(held: bytes, promise: PromiseId) -> bool:

@@ -11,7 +11,7 @@ receives, time and seed, effects, the note, the alarm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import STEPS, Step
 from holdfast.programs.machine.executors import EffectCall, signed_or_rejected
 from holdfast.programs.machine.handle import TurnContext
-from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
+from holdfast.programs.machine.lanes.cell_turn import NOTHING_KNOWN, CellCall, CellTurn, KnownTurn
 from holdfast.programs.machine.lanes.changed_cells import encode_changed
 from holdfast.programs.machine.lanes.envelopes import Addressed, ForwardedReceipt, open_envelope
 from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived, read_held
@@ -293,7 +293,7 @@ class LaneProgram:
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         where = TurnContext(now, seed, scribe.version, self._board.manifest, self.machine.name, self.machine.hash)
-        turn = CellTurn(self.machine, self._cells, where, self._board, scribe.run, self.secrets, self._failure_of())
+        turn = CellTurn(self.machine, self._cells, where, self._board, scribe.run, self.secrets, self._known())
         turn.emitted.extend(forwarded)
         turn.handle(arrived)
         self._succession.act(turn, scribe.run)
@@ -301,11 +301,10 @@ class LaneProgram:
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
 
-    def _failure_of(self) -> Callable[[int], str | None] | None:
-        """The failures that are known before the turn, by number; None where there are none. A turn that has killed its
-        workers runs no handler: which of its events did it, nobody knows."""
+    def _known(self) -> KnownTurn:
+        """A turn that has killed its workers runs no handler: which of its events did it, nobody knows."""
         poison = self.poison
-        return None if poison is None else lambda _: poison
+        return NOTHING_KNOWN if poison is None else KnownTurn(lambda _: poison)
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
@@ -331,6 +330,7 @@ class LaneProgram:
             tuple(self._succession.moved),
             self._succession.more,
             self._changed_code(),
+            turn.holds_more,
         )
         changes = tuple(each.change for each in cells)
         opens = self._succession.opens

@@ -38,7 +38,8 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     and the key: a replay takes them from here and does not decide again. ``due`` are the cells whose timers had come.
     ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key. ``moved`` are
     the cells that were handed over, and ``more`` is whether there are others to hand over. ``code`` is the code and the
-    manifest by which the turn ran, where the turn before ran by others."""
+    manifest by which the turn ran, where the turn before ran by others. ``holds_more`` is whether more events are held
+    for a cell than earlier rules allowed."""
 
     cells: tuple[CellNote, ...]
     intents: tuple[IntentNote, ...]
@@ -50,6 +51,7 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     moved: tuple[bytes, ...] = ()
     more: bool = False
     code: bytes | None = None
+    holds_more: bool = False
 
     def write(self) -> Payload:
         """The note as the journal has it."""
@@ -57,7 +59,7 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
         intents = [[each.key, each.effect, each.sequence] for each in self.intents]
         failures = [list(each) for each in self.failures]
         told = [list(each) for each in self.sent], [list(each) for each in self.annotations]
-        rest: list[object] = [] if self.code is None else [self.code]
+        rest: list[object] = [self.code, True] if self.holds_more else [] if self.code is None else [self.code]
         if self.moved or self.more or rest:
             rest = [list(self.moved), self.more, *rest]
         return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told, *rest]))
@@ -67,7 +69,7 @@ def read_note(payload: Payload) -> TurnNote:
     """The note in a journal. Raises StoreCorrupt."""
     try:
         cells, intents, emitted, failures, due, sent, annotations, *rest = cbor2.loads(payload.data)
-        moved, more, *code = rest or ((), False)
+        moved, more, *latest = rest or ((), False)
         return TurnNote(
             tuple(CellNote(*each) for each in cells),
             tuple(IntentNote(*each) for each in intents),
@@ -78,7 +80,7 @@ def read_note(payload: Payload) -> TurnNote:
             tuple((key, data) for key, data in annotations),
             tuple(moved),
             more,
-            *code,
+            *latest,
         )
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error
