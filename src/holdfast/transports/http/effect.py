@@ -34,6 +34,7 @@ class HttpEffect:
     def __init__(self, name: str, input: Payload | None) -> None:
         self.name = name
         self.connector, self.operation, self.writes, self.safe_to_retry = "", "", True, False
+        self.not_done: Collection[int] = ()
         self.risk: Risk = "high"
         self.secret_names: Collection[str] = frozenset({"auth"})
         try:
@@ -41,7 +42,7 @@ class HttpEffect:
         except Undecodable:
             return
         self.connector, self.operation, self.risk = call.connector, call.operation, call.risk
-        self.writes, self.safe_to_retry = call.writes, call.safe_to_retry
+        self.writes, self.safe_to_retry, self.not_done = call.writes, call.safe_to_retry, call.not_done
         if call.auth is None or not call.auth.value:
             self.secret_names = frozenset()
 
