@@ -297,6 +297,8 @@ def test_a_receipt_that_is_not_kept_under_what_it_says_is_found(url: str, change
 
 
 FIFTH_SCHEMA = """
+ALTER TABLE runs DROP COLUMN trigger_key;  -- and its index
+DROP TABLE orphaned_receipts;
 DROP INDEX audit_of_task;
 ALTER TABLE holdfast_schema DROP COLUMN holdfast;
 DROP TABLE cells, dead_letters, cell_nodes, cell_roots, deleted_cells;

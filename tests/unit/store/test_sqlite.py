@@ -218,6 +218,9 @@ def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(
 
 
 SIXTH_SCHEMA = """
+DROP INDEX runs_of_trigger;
+ALTER TABLE runs DROP COLUMN trigger_key;
+DROP TABLE orphaned_receipts;
 DROP INDEX audit_of_task;
 DROP TABLE schema_versions;
 DROP TABLE cell_nodes;
