@@ -37,7 +37,10 @@ _OWN: Final = {"id", "tenant", "priority", "attributes", "workspace", "actor", "
 @click.option("--actor", metavar="NAME", help="Who asks for it: policy may judge by it, and the audit keeps it.")
 @click.option("--workspace", default="", metavar="NAME", help="Where it belongs: policy may judge by it.")
 @click.option(
-    "--trigger", type=options.TypedReference(), metavar="TYPE:REF", help="What made you start it; the same finds the same run."
+    "--trigger",
+    type=options.TypedReference(),
+    metavar="TYPE:REF",
+    help="Why you start it; the same finds the same run.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 1 if the run fails, is cancelled or is parked.")
 @click.option(

@@ -10,7 +10,7 @@ import cbor2
 
 from holdfast.audit.notes import named
 from holdfast.gate.call import Call, is_of
-from holdfast.gate.judgement import Refuse
+from holdfast.gate.judgement import Refuse, misuse_of_key
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
@@ -49,8 +49,8 @@ class Openings:
                 return
             case p.Capped():
                 self._refuse_capped(held, call, answer)
-            case p.Taken(receipt=found) if (found.connector, found.operation) != _operation(call):
-                self._refuse_key(held, call, found)
+            case p.Taken(receipt=found) if (reason := misuse_of_key(call.proposal, found)) is not None:
+                self._refuse(held, call, "key", reason)
             case p.Taken(receipt=found) if found.state == "succeeded":
                 self._reuse(held, call, found)
             case p.Taken(receipt=found) if is_of(found, call.promise):
@@ -72,14 +72,6 @@ class Openings:
             f"{full.most}"
         )
         self._refuse(held, call, "caps", reason)
-
-    def _refuse_key(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
-        """The key stands for another act: its result is not this one's, and the two cannot be distinguished."""
-        reason = (
-            f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
-            f"receipt {found.id}: let the key say which act it is for"
-        )
-        self._refuse(held, call, "key", reason)
 
     def _refuse(self, held: Held, call: Call, stage: str, reason: str) -> None:
         note = entries.refused(held, call, Refuse("ActionDenied", stage, reason), self._clock.now())
@@ -130,6 +122,11 @@ class Openings:
 
     # -- reusing -----------------------------------------------------------------------------------------------------
 
+    def reuse(self, held: Held, call: Call, found: p.ReceiptRow, _: p.Answer | None) -> None:
+        """The decision to take a recorded result is committed: nothing was opened, so nothing can be done instead."""
+        if not held.dropped:
+            self._reuse(held, call, found)
+
     def _reuse(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         """It was done before, under this key: the recorded result is the result."""
         calls = held.gate_of_run()
@@ -153,8 +150,3 @@ class Openings:
         else:
             lost = Failure("holdfast.errors:StoreCorrupt", "the recorded result of the act is missing from the store")
             self._settler.settle(held, call, Err(lost))
-
-
-def _operation(call: Call) -> tuple[str, str]:
-    """What is done to whom, whatever the function is called."""
-    return call.proposal.connector, call.proposal.operation
