@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, RunCancelled, RunFailed, WorkerOptions, verify_evidence
+from holdfast import Holdfast, RunCancelled, RunFailed, Trigger, WorkerOptions, verify_evidence
+from holdfast.errors import RunConflict
 from holdfast.store.postgres.connection import driver
 from holdfast.testing.postgres import PostgresServer
 from tests.journals.stores import programs as g
@@ -42,6 +45,34 @@ async def _load(url: str, script: str) -> None:
 def test_there_is_one_of_each_store() -> None:
     kinds = {path.name.split(".")[-2] for path in SCRIPTS}
     assert kinds == {"sqlite", "postgres"}
+
+
+async def _make_older_triggers(url: str) -> None:
+    """As if runs had been started by one trigger with ids of their own, and the oldest of them was a fork."""
+    changes = """
+        UPDATE runs SET trigger_type = 'höok', trigger_ref = '7' WHERE workflow = 'kept.signalled';
+        UPDATE runs SET attributes = '{"forked_from": "x"}' WHERE id = 'large';
+    """
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.executescript(changes)
+    else:
+        await _load(url, changes)
+
+
+def test_the_oldest_run_of_a_trigger_is_found_in_a_database_of_an_earlier_version(url: str) -> None:
+    """Whatever id it was given; a child, and a fork, are not the trigger's."""
+
+    async def main() -> None:
+        await _make_older_triggers(url)
+        async with Holdfast(url, worker=False) as app:
+            runs = [run async for run in app.list(workflow="kept.signalled") if run.id not in ("large", "parent~0")]
+            first = min(runs, key=lambda run: (run.created_at, run.id))
+            assert len(runs) > 1
+            with pytest.raises(RunConflict, match=f"run '{first.id}' of tenant 'default' exists"):
+                await app.start("kept.signalled", "other arguments", id="new", trigger=Trigger("höok", "7"))
+
+    asyncio.run(main())
 
 
 LEFT = {

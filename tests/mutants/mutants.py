@@ -298,8 +298,8 @@ MUTANTS: Final = (
     Mutant(
         "retried-beyond-the-policy",
         "src/holdfast/kernel",
-        "if attempt >= policy.max_attempts or late or pending.stopped:",
-        "if attempt > policy.max_attempts or late:",
+        "if attempt >= policy.max_attempts or pending.stopped:",
+        "if attempt > policy.max_attempts:",
         (KERNEL, LAWS, SIMULATOR),
     ),
     Mutant(
@@ -641,8 +641,8 @@ MUTANTS: Final = (
     Mutant(
         "a-stopped-call-is-tried-again",
         "src/holdfast/kernel/attempts.py",
-        "or late or pending.stopped:",
-        "or late:",
+        "if attempt >= policy.max_attempts or pending.stopped:",
+        "if attempt >= policy.max_attempts:",
         (INTERPRETER, DEFINITIONS),
     ),
     Mutant(

@@ -278,10 +278,10 @@ class Holdfast(Parts):
         ``workflow`` is a workflow, its name, or ``workflow.bind(…)`` with its arguments. Bind the arguments where one
         has the name of an option, or where a type checker should check named arguments beside options.
         ``actor`` is the person who asks for the run, ``workspace`` the part of the tenant that it belongs to; policy
-        may judge by both. With a ``trigger`` and without an id, the trigger is the key: the same trigger finds the same
-        run, whatever the arguments. Raises InvalidArguments where the workflow is known here and cannot be called like
-        this, and RunConflict where the id belongs to a run of another workflow or with other arguments, or to a deleted
-        run whose evidence is kept.
+        may judge by both. A ``trigger`` is a key, too: the same one finds the run that it has started of this workflow,
+        whatever the ids. Raises InvalidArguments where the workflow is known here and cannot be called like this, and
+        RunConflict where the id belongs to a run of another workflow, the id or the trigger to one with other
+        arguments, or the id to a deleted run whose evidence is kept.
         """
         self.check_open()
         options: NotedOptions = {

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, Protocol, TypeGuard
 
 from holdfast.errors import EngineError
 from holdfast.gate.effects import Arguments, Effect, Intent
-from holdfast.gate.judgement import Known, SlowRuling
+from holdfast.gate.judgement import Found, Known, SlowRuling
 from holdfast.gate.proposals import Proposal
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
@@ -193,6 +193,7 @@ class Call:
         "effect",
         "examined",
         "failed_keys",
+        "found",
         "key",
         "name",
         "outcome",
@@ -234,6 +235,7 @@ class Call:
         self.failed_keys: frozenset[str] = frozenset()
         self.stale = False  # its receipt was closed elsewhere, and must be read again
         self.round = 1  # of its key: each act under it that was taken back ends one
+        self.found: Found | None = None  # what has its key, once that was looked for
         self.key: str | None = None  # its key, where an older version gave it another than the proposal's
         self.ruling: SlowRuling | None = None  # for the next turn
         self.examined: str | None = None  # the outcome task whose receipt was looked for
@@ -305,7 +307,7 @@ class Call:
     def known(self) -> Known:
         """The facts for its judgement. In a retried run another call may have failed at its place before."""
         own = self.proposal.key in self.failed_keys or (self.earlier is not None and is_of(self.earlier, self.promise))
-        return Known(self.earlier, self.outcome, self.approval, self.probed, own)
+        return Known(self.earlier, self.outcome, self.approval, self.probed, own, self.found)
 
     @property
     def unwitnessed(self) -> list[TaskRow]:
@@ -367,8 +369,7 @@ class Call:
     def forget(self) -> None:
         """Drop the facts of a settled call: nothing needs them any more."""
         self.earlier = self.approval = self.outcome = None
-        self.ruling = None
-        self.problem = None
+        self.ruling = self.problem = None
 
 
 def is_answered(task: TaskRow) -> bool:

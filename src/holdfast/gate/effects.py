@@ -96,6 +96,11 @@ class Performable(Protocol):
         ...
 
     @property
+    def not_done(self) -> Collection[int]:
+        """The HTTP statuses by which the other side says that it did nothing."""
+        ...
+
+    @property
     def function(self) -> Callable[..., Any]: ...
 
     @property

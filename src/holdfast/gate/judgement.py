@@ -1,7 +1,8 @@
 """The gate's judgement of one proposed action: the next thing to do, from its arguments alone.
 
 The order is the law. First comes an earlier attempt whose outcome is unknown: a denial must not hide an act that may
-have been done. Then come the caps, the policy and the approval.
+have been done. Then come the allowlist, the caps, the policy, the key and the approval. A denial refuses a recorded
+result, too; nobody is asked to approve what was done under the key with the same request.
 """
 
 from __future__ import annotations
@@ -23,10 +24,17 @@ NO_STARTER: Final = (
 )
 
 
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """The receipt that has the call's key, as it was looked for before people are asked; None where none has it."""
+
+    receipt: ReceiptRow | None
+
+
 class Known(msgspec.Struct, frozen=True, gc=False):
     """The facts about a call before it is judged: an earlier attempt under its key, its outcome task, its approval.
 
     ``own`` is whether this call itself has made an attempt before, and not only another call under the same key.
+    ``found`` is what has the key, where that was looked for.
     """
 
     receipt: ReceiptRow | None = None
@@ -34,6 +42,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     approval: TaskRow | None = None
     probed: bool = False
     own: bool = False
+    found: Found | None = None
 
 
 class SlowRuling(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +65,13 @@ class Act(msgspec.Struct, frozen=True, gc=False):
     task: TaskRow | None = None
     instead_of: str | None = None
     counts: bool = False
+
+
+class Reuse(msgspec.Struct, frozen=True, gc=False):
+    """Take the recorded result of this receipt: what people would be asked to approve was done."""
+
+    ruling: Ruling
+    receipt: ReceiptRow
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +117,7 @@ class Recall(msgspec.Struct, frozen=True, gc=False):
     task: TaskRow
 
 
-Judgement = Act | Refuse | Ask | Await | Probe | AskOutcome | Recall
+Judgement = Act | Reuse | Refuse | Ask | Await | Probe | AskOutcome | Recall
 
 
 def judge(
@@ -123,17 +139,19 @@ def judge(
         if unknown is not None:
             return unknown
         instead_of = known.receipt.token
+    ruling = ruling or policy.decide(proposal, run, now)
+    if ruling.stage == "allowlist":
+        return Refuse("ActionDenied", ruling.stage, ruling.reason, ruling.rule, ruling.policy)
     counts = proposal.writes and attempt == 1 and not known.own  # all attempts of a call are one write
     cap = policy.max_writes(run.tenant, run.workflow) if counts else None
     if cap is not None and run.writes >= cap:
         reason = f"the run has written {run.writes} times, and its cap max_writes_per_run is {cap}"
         return Refuse("ActionDenied", "caps", reason)
-    ruling = ruling or policy.decide(proposal, run, now)
     match ruling.effect:
         case "allow":
             return Act(ruling, None, instead_of, counts)
         case "needs_approval":
-            verdict = _approval(proposal, run, ruling, known.approval, now)
+            verdict = _by_key(proposal, ruling, known) or _approval(proposal, run, ruling, known.approval, now)
             return verdict if verdict is not None else Act(ruling, known.approval, instead_of, counts)
         case _:
             return Refuse("ActionDenied", ruling.stage, ruling.reason, ruling.rule, ruling.policy)
@@ -159,6 +177,27 @@ def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Judgement
     if has_probe and not known.probed:
         return Probe(receipt)
     return None if safe_to_retry else AskOutcome(receipt)
+
+
+def misuse_of_key(proposal: Proposal, receipt: ReceiptRow) -> str | None:
+    """The reason why the call may not have its key: it stands for another act, and the two cannot be distinguished."""
+    if (receipt.connector, receipt.operation) == (proposal.connector, proposal.operation):
+        return None
+    return (
+        f"its idempotency key {receipt.key!r} belongs to {receipt.action} ({receipt.connector} {receipt.operation}), "
+        f"receipt {receipt.id}: let the key say which act it is for"
+    )
+
+
+def _by_key(proposal: Proposal, ruling: Ruling, known: Known) -> Judgement | None:
+    """What the receipt under the key decides, before people are asked; None where they are to be asked."""
+    found = known.receipt if known.found is None else known.found.receipt
+    if found is None or found.state == "failed":  # its key is free
+        return None
+    if (reason := misuse_of_key(proposal, found)) is not None:
+        return Refuse("ActionDenied", "key", reason)
+    done = found.state == "succeeded" and found.request == proposal.request
+    return Reuse(ruling, found) if done else None
 
 
 def _approval(proposal: Proposal, run: RunFacts, ruling: Ruling, task: TaskRow | None, now: int) -> Judgement | None:

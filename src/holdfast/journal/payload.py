@@ -77,7 +77,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
     """How often a step is tried, and after which delays.
 
     The delay after attempt n is ``initial * factor ** (n - 1)``, at most ``maximum`` seconds, moved by up to
-    ``jitter`` (a fraction) either way. No attempt begins later than ``deadline`` seconds after the step was scheduled.
+    ``jitter`` (a fraction) either way. No attempt begins later than ``deadline`` seconds after the step was scheduled,
+    not counting time in which people are asked about it; the delay is shortened so that the last one has its time.
     ``on`` are the classes of errors after which another attempt is made, such as ``("timeout", "transport")``; without
     any, after all that another attempt may mend. ``attempt_timeout`` is the limit of one attempt in seconds, instead of
     the step's own.

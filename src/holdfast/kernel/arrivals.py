@@ -19,7 +19,10 @@ class CallSettled(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
-    """An attempt failed, and another may succeed. ``retry_after_seconds`` is the delay that the other side wants."""
+    """An attempt failed, and another may succeed. ``retry_after_seconds`` is the delay that the other side wants.
+
+    ``timeout_seconds`` is the limit of an attempt, ``waited`` how many microseconds the call has waited for people.
+    """
 
     promise_id: PromiseId
     failure: Failure
@@ -27,6 +30,8 @@ class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
     started_at: int
     retry_after_seconds: float | None = None
     begun_before: bool = False
+    timeout_seconds: float | None = None
+    waited: int = 0
 
 
 class Begun(msgspec.Struct, frozen=True, gc=False):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from holdfast.journal import events as e
-from holdfast.journal.payload import Err, Ok, Outcome
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Begun, CallSettled
-from holdfast.kernel.outstanding import Outstanding
+from holdfast.kernel.outstanding import Outstanding, Pending
 from holdfast.kernel.pen import Pen
 from holdfast.kernel.requests import Abandon
 from holdfast.kernel.scribe import Entropy, KernelScribe
+
+SHORTEST_ATTEMPT_SECONDS: Final = 1.0
+"""The time before a deadline that the last attempt has at least."""
 
 
 class Attempts:
@@ -59,19 +66,36 @@ class Attempts:
             return
         self.begin(arrival)
         policy = pending.event.retry_policy
-        delay = policy.delay_seconds(attempt, self._entropy.random())
-        if arrival.retry_after_seconds is not None:
-            delay = max(delay, arrival.retry_after_seconds)
-        retry_at = self._pen.clock + round(delay * 1e6)
-        late = policy.deadline is not None and retry_at > pending.scheduled_at + policy.deadline * 1e6
-        if attempt >= policy.max_attempts or late or pending.stopped:
+        if attempt >= policy.max_attempts or pending.stopped:
             self.complete(promise, Err(arrival.failure), attempt)
+            return
+        retry_at = self._retry_at(pending, arrival)
+        if retry_at is None:
+            self.complete(promise, Err(_ended_by_deadline(arrival.failure, policy)), attempt)
             return
         self._pen.record(e.InvokeRetrying(promise, attempt, arrival.failure, retry_at))
         self._open.set_retry(pending, attempt, retry_at)
         pending.failed_here = True
         if pending.queue is not None:  # the queue keeps it until its time has come
             self._scribe.request(pending.request())
+
+    def _retry_at(self, pending: Pending, failed: AttemptFailed) -> int | None:
+        """When the next attempt begins; None if the deadline does not allow another.
+
+        The policy's own delay is shortened so that the attempt has its time before the deadline. What the other side
+        asks for is not. Time in which the call waited for people does not count.
+        """
+        policy, now = pending.event.retry_policy, self._pen.clock
+        wish = round((failed.retry_after_seconds or 0.0) * 1e6)
+        retry_at = now + max(wish, round(policy.delay_seconds(failed.attempt, self._entropy.random()) * 1e6))
+        if policy.deadline is None:
+            return retry_at
+        deadline = pending.scheduled_at + failed.waited + round(policy.deadline * 1e6)
+        timeout = policy.attempt_timeout or failed.timeout_seconds or 0.0
+        last = deadline - round(max(timeout, SHORTEST_ATTEMPT_SECONDS) * 1e6)
+        if now < last < retry_at:
+            retry_at = max(now + wish, last)
+        return retry_at if retry_at <= deadline else None
 
     def complete(self, promise: PromiseId, outcome: Outcome, attempt: int) -> None:
         """An invocation is settled. The program gets it when the run resumes."""
@@ -82,3 +106,8 @@ class Attempts:
         if pending.queue is not None:  # its place in the queue is no longer needed
             self._scribe.request(Abandon(promise, pending.event.kind, pending.queue))
         self._settled.append((promise, outcome))
+
+
+def _ended_by_deadline(failure: Failure, policy: RetryPolicy) -> Failure:
+    message = f"{failure.message} (the deadline of {policy.deadline:g} s ended the retries)".lstrip()
+    return msgspec.structs.replace(failure, message=message)

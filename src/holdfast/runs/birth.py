@@ -111,6 +111,10 @@ class Trigger(msgspec.Struct, frozen=True):
         former = former_run_id(self, workflow)
         return _hashed_id(self, workflow) if has_dots(former) else former
 
+    def key(self, workflow: str) -> bytes:
+        """The hash by which the store finds the run that this trigger has started. A migration of each store has it."""
+        return hashlib.sha256(f"{len(workflow)}:{len(self.type)}:{workflow}{self.type}{self.ref}".encode()).digest()
+
 
 def former_run_id(trigger: Trigger, workflow: str) -> str:
     """The id that older versions gave the run of a trigger. It differs only if it has a segment ``.`` or ``..``."""
@@ -166,6 +170,7 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
     origin: Origin = Origin()
     notes: tuple[Note, ...] = ()  # entries of the audit, made in the same commit
     keep: tuple[KeepCode, ...] = ()  # code of its program, and of those that it runs: the store may not have it yet
+    trigger: Trigger | None = None  # the trigger that starts no second run of the workflow
 
     @cached_property
     def id(self) -> PromiseId:
@@ -262,4 +267,5 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
             attached=(*attached, *self._attached()) if self.notes or self.keep else attached,
             program_kind=self.pin.kind,
             code_digest=self.pin.code,
+            trigger_key=None if self.trigger is None else self.trigger.key(self.workflow),
         )

@@ -91,7 +91,11 @@ def receipt_closed(receipt: ReceiptRow, at: int) -> Message:
 def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
     failure, promise = arrival.failure, arrival.promise_id
     body = [promise.root, promise.path[-1], arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
-    body += [failure.fields(), *([True] if arrival.begun_before else [])]
+    body.append(failure.fields())
+    if arrival.timeout_seconds is not None:
+        body += [arrival.begun_before, arrival.timeout_seconds]
+    elif arrival.begun_before:
+        body.append(True)
     return Message("failed", _write(body), at)
 
 
@@ -114,8 +118,9 @@ def read(message: Message, run: PromiseId) -> Arrival | CallChanged | None:
                 outcome = Ok(Payload(result[0], result[1])) if good else Err(Failure(*result))
                 return CallSettled(run.child(position), outcome, attempt, started_at, *begun_before)
             case "failed":
-                _, position, attempt, started_at, after, failure, *begun_before = fields
-                return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after, *begun_before)
+                # ``more`` is whether the attempt was begun before, and its time-out.
+                _, position, attempt, started_at, after, failure, *more = fields
+                return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after, *more)
             case "answered":
                 return CallChanged(run.child(fields[1]), msgspec.json.decode(fields[2], type=TaskRow))
             case "stirred":

@@ -61,6 +61,7 @@ def card_of(task: TaskInfo, console: str | None) -> Card:
         b.header(title if is_open else f"{state}: {title}"),
         b.paragraph(task.summary),
         *_writes(task),
+        *_earlier(task),
         b.section(f"*Why you are asked:* {_why(task)}"),
         b.facts(_facts(task)),
         *(b.section(line) for line in _said(task)),
@@ -95,6 +96,19 @@ def _writes(task: TaskInfo) -> list[b.Piece]:
     return pieces
 
 
+def _earlier(task: TaskInfo) -> list[b.Piece]:
+    """What was asked for under the same key before."""
+    earlier = task.details.get("earlier")
+    if not isinstance(earlier, dict):
+        return []
+    said = (
+        f"Under its key, receipt {earlier.get('receipt')} of run {earlier.get('run')} ({earlier.get('state')}) was for:"
+    )
+    fields = earlier.get("fields")
+    lines = [f"{quoted(str(name))}: {quoted(plain_value(value))}" for name, value in (fields or {}).items()]
+    return [b.section(b.escaped(said, 500)), b.code("\n".join(b.cut(line, _VALUE_LIMIT) for line in lines))]
+
+
 def _why(task: TaskInfo) -> str:
     return b.escaped(str(task.details.get("why") or task.rule or "the policy asks"), 2500)
 
@@ -108,6 +122,7 @@ def _facts(task: TaskInfo) -> list[tuple[str, str]]:
         ("Started by", task.starter or "nobody knows"),
         ("It writes", writes),
         ("Taken back by", str(details.get("reverse") or "nothing: it cannot be taken back")),
+        ("Key", str(details.get("key", ""))),
         ("For", task.who_may),
     ]
     pairs = [(name, b.escaped(value, 300)) for name, value in found if value]

@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx
 
 from holdfast.slack.settings import SlackSettings
+from holdfast.transports.http.refusals import seconds_of
 
 TIMEOUT_SECONDS: Final = 10.0
 SHORTEST_WAIT_SECONDS: Final = 1.0
@@ -104,7 +106,6 @@ def _refuse(method: str, answer: httpx.Response, found: Mapping[str, Any]) -> No
 
 
 def _wait_of(answer: httpx.Response) -> float:
-    """The seconds that Slack asks to wait. It writes whole numbers; what is none means a short wait."""
-    text = answer.headers.get("retry-after", "").strip()
-    seconds = float(text) if text.isdecimal() and len(text) < 10 else SHORTEST_WAIT_SECONDS
+    """The seconds that Slack asks to wait; a short wait where it does not say."""
+    seconds = seconds_of(answer.headers.get("retry-after"), time.time()) or 0.0
     return min(max(seconds, SHORTEST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)

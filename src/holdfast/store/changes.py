@@ -41,15 +41,13 @@ from holdfast.store.values import (
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """Create a run with its first segment. With ``owner`` it is leased to that worker from the start; without one, it
-    is ready for any worker if it is ``queued``.
+    """Create a run with its first segment: leased to its ``owner`` from the start, or ready for any if ``queued``.
 
-    Answered ``Started``; or ``Exists`` where the id is taken, with the facts that show whether it is the same start; or
-    ``Retired`` where the run is deleted and evidence of it or of a child is kept. A child's id is its parent's, a ``~``
-    and more, so children of a new run of this id could get ids that were used.
-
-    A root run that is leased from the start, or begins with it, is answered ``Limited`` where people have set caps in
-    its tenant (``caps``): there only a claim, which counts what is under way, lets a run begin.
+    Answered ``Started``; or ``Exists`` where a run has the ``trigger_key``, or else the id, with the facts that show
+    whether it is the same start; or ``Retired`` where the run is deleted and evidence of it or of a child is kept. A
+    child's id is its parent's, a ``~`` and more, so children of a new run of this id could get ids that were used. A
+    root run that begins with it is answered ``Limited`` where people have set caps in its tenant: there only a claim,
+    which counts what is under way, lets a run begin.
     """
 
     key: Key
@@ -68,6 +66,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     attached: tuple[Attachable, ...] = ()
     program_kind: str = FUNCTION
     code_digest: bytes | None = None
+    trigger_key: bytes | None = None
 
     @property
     def begins(self) -> bool:
@@ -272,10 +271,11 @@ class Started(msgspec.Struct, frozen=True, gc=False):
 
 
 class Exists(msgspec.Struct, frozen=True, gc=False):
-    """The id is taken."""
+    """The id, or the trigger, is that of the run ``run``."""
 
     workflow: str
     fingerprint: bytes
+    run: str
 
 
 class Limited(msgspec.Struct, frozen=True, gc=False):

@@ -76,6 +76,7 @@ class ConnectorOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     accept: list[int | str] = []
     redirect: bool | list[str] = False
     give: Give = "content"
+    not_done: list[int] = []
 
     def method(self, what: str) -> tuple[str, str]:
         """Its method and its path. Raises InvalidRequest."""

@@ -146,6 +146,11 @@ _OPERATION: Final[Schema] = {
         "writes": {"type": "boolean", "description": "Whether it changes anything."},
         "risk": {"enum": ["low", "med", "high"], "description": "How much can go wrong."},
         "safe_to_retry": {"type": "boolean", "description": "Whether doing it twice is the same as once."},
+        "not_done": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 400, "maximum": 599},
+            "description": "Statuses by which the service says that it did nothing.",
+        },
         "query": {"type": "array", "items": _TEXT, "description": "Arguments that are sent in the URL."},
         "headers": _said(_SECRET_HEADERS, "Headers; a secret one is `{secret: NAME}`."),
         "accept": _said(_STATUSES, "Statuses that are no failure."),

@@ -178,13 +178,15 @@ def test_a_dry_run_leaves_nothing_in_the_audit(holdfast: Invoke) -> None:
 
 
 def test_a_run_knows_who_started_it_where_and_why(holdfast: Invoke) -> None:
-    """Actor, workspace and trigger are kept, and the trigger is the key where no id is given."""
+    """Actor, workspace and trigger are kept, and the trigger is a key."""
     origin = ("--actor", "ann", "--workspace", "ops", "--trigger", "webhook:INC:42")
     first = lines(holdfast("start", "cli_order", "9", *origin, "--json"))[0]
     assert (first["actor"], first["workspace"], first["new"]) == ("ann", "ops", True)
     assert first["trigger"] == {"type": "webhook", "ref": "INC:42"}
-    again = lines(holdfast("start", "cli_order", "10", *origin, "--json"))[0]
-    assert (again["id"], again["new"]) == (first["id"], False)
+    for ids in ((), ("--id", "another")):
+        again = lines(holdfast("start", "cli_order", "9", *origin, *ids, "--json"))[0]
+        assert (again["id"], again["new"]) == (first["id"], False)
+    assert "choose another trigger" in holdfast("start", "cli_order", "10", *origin).stderr
     shown = [line.split() for line in holdfast("show", first["id"]).stdout.splitlines()]
     for row in (["workspace", "ops"], ["actor", "ann"], ["trigger", "webhook:INC:42"]):
         assert row in shown

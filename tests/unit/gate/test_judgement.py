@@ -26,10 +26,10 @@ def asking(tier: str = "med", **more: Any) -> Policy:
     return policy("needs_approval", tier=tier, **more)
 
 
-def capped(writes: int) -> Policy:
+def capped(writes: int, **more: Any) -> Policy:
     caps = {"default": {"max_writes_per_run": writes}}
     rule = {"name": "r", "when": "true", "effect": "allow"}
-    return parse(msgspec.json.encode({"version": 1, "caps": caps, "rules": [rule]}), "p")
+    return parse(msgspec.json.encode({"version": 1, "caps": caps, "rules": [rule], **more}), "p")
 
 
 RECEIPT = ReceiptRow(
@@ -52,6 +52,9 @@ RECEIPT = ReceiptRow(
     request=b"\xa0",
     opened_at=NOON,
 )
+DONE = msgspec.structs.replace(RECEIPT, state="succeeded", request=PROPOSAL.request)
+RECEIPT_OF_ANOTHER = msgspec.structs.replace(DONE, request=b"\xa0")
+FAILED = msgspec.structs.replace(DONE, state="failed")
 DETAILS = cbor2.dumps({"token": RECEIPT.token, "receipt": RECEIPT.id}, canonical=True)
 
 
@@ -229,6 +232,20 @@ CASES: list[tuple[str, j.Judgement, type, dict[str, Any]]] = [
         j.Refuse,
         {"error": "ActionDenied"},
     ),
+    ("not on the list, at the cap", judged(capped(2, allowlist=["other/*"])), j.Refuse, {"stage": "allowlist"}),
+    ("done with the same request", judged(asking(), known(found=j.Found(DONE))), j.Reuse, {"receipt": DONE}),
+    ("done by itself", judged(asking(), known(receipt=DONE, own=True)), j.Reuse, {"receipt": DONE}),
+    ("done, and denied", judged(policy("deny"), known(found=j.Found(DONE))), j.Refuse, {"stage": "policy"}),
+    ("done, at the cap", judged(capped(2), known(found=j.Found(DONE))), j.Refuse, {"stage": "caps"}),
+    ("done with another request", judged(asking(), known(found=j.Found(RECEIPT_OF_ANOTHER))), j.Ask, {}),
+    ("failed with the same request", judged(asking(), known(found=j.Found(FAILED))), j.Ask, {}),
+    ("nothing has the key", judged(asking(), known(found=j.Found(None))), j.Ask, {}),
+    (
+        "another act has the key",
+        judged(asking(), known(found=j.Found(msgspec.structs.replace(DONE, connector="mail")))),
+        j.Refuse,
+        {"error": "ActionDenied", "stage": "key"},
+    ),
     (
         "it did not happen, and is approved",
         judged(
@@ -243,7 +260,7 @@ CASES: list[tuple[str, j.Judgement, type, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("verdict", "kind", "fields"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_every_verdict(verdict: j.Judgement, kind: type, fields: dict[str, Any]) -> None:
-    """The order is the law: unknown outcomes come first, then caps, policy, approval."""
+    """The order is the law: unknown outcomes come first, then allowlist, caps, policy, key, approval."""
     assert type(verdict) is kind
     assert {name: getattr(verdict, name) for name in fields} == fields
 

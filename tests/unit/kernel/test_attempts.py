@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from holdfast.journal import events as e
@@ -73,13 +74,59 @@ def test_the_other_side_may_ask_for_more_patience() -> None:
 
 
 def test_no_attempt_begins_after_the_deadline() -> None:
-    """A retry that would begin too late is not made: the promise fails now."""
+    """A retry that would begin too late is not made: the promise fails."""
     run = Run(one_step(RetryPolicy(max_attempts=9, initial=10.0, jitter=0.0, deadline=25.0)))
     run.advance()
-    run.advance(run.failed(0))
-    run.advance(after=10)
+    for after in (10, 14):
+        run.advance(run.failed(0))
+        run.advance(after=after)
     run.advance(run.failed(0, "late"))
     assert "late" in run.result()
+
+
+def test_the_last_attempt_begins_its_time_out_before_the_deadline() -> None:
+    """G-36a: the policy's own delay is shortened to that, and to a second where no attempt has a time-out."""
+    for timeout, begins in ((5.0, 20), (0.2, 24), (None, 24)):
+        policy = RetryPolicy(max_attempts=9, initial=10.0, jitter=0.0, deadline=25.0, attempt_timeout=timeout)
+        run = Run(one_step(policy))
+        run.advance()
+        start = run.now
+        run.advance(run.failed(0))
+        run.advance(after=10)
+        run.advance(run.failed(0))
+        assert run.execution.next_due() == start + begins * SECOND
+        run.advance(after=begins - 10)
+        run.advance(run.failed(0, "late"))
+        assert "late (the deadline of 25 s ended the retries)" in run.result()
+
+
+def test_the_time_out_of_the_step_counts_where_the_policy_has_none() -> None:
+    """The attempt's report says it: no journal has it."""
+    run = Run(one_step(RetryPolicy(max_attempts=9, initial=30.0, jitter=0.0, deadline=25.0)))
+    run.advance()
+    failed = msgspec.structs.replace(run.failed(0), timeout_seconds=10.0)
+    run.advance(failed)
+    assert run.execution.next_due() == run.now + 15 * SECOND
+
+
+def test_a_wish_for_patience_is_not_shortened() -> None:
+    """G-36a: one that ends before the deadline is kept, one beyond it ends the retries."""
+    for wish, ends in ((24.5, False), (25.5, True)):
+        run = Run(one_step(RetryPolicy(max_attempts=9, initial=1.0, jitter=0.0, deadline=25.0)))
+        run.advance()
+        run.advance(run.failed(0, "busy", retry_after=wish))
+        if ends:
+            assert "busy (the deadline of 25 s ended the retries)" in run.result()
+        else:
+            assert run.execution.next_due() == run.now + round(wish * SECOND)
+
+
+def test_a_step_whose_attempts_are_used_up_says_nothing_of_its_deadline() -> None:
+    """Only where another attempt would have followed."""
+    run = Run(one_step(RetryPolicy(max_attempts=1, initial=90.0, jitter=0.0, deadline=25.0)))
+    run.advance()
+    run.advance(run.failed(0, "no"))
+    assert "deadline" not in run.result()
 
 
 def test_the_deadline_counts_from_the_schedule_after_a_rebuild_too() -> None:
@@ -89,6 +136,10 @@ def test_the_deadline_counts_from_the_schedule_after_a_rebuild_too() -> None:
     run.advance(run.failed(0))
     run = run.rebuilt()
     run.advance(after=10)
+    run.advance(run.failed(0))
+    run = run.rebuilt()
+    assert run.execution.next_due() == run.now + 14 * SECOND
+    run.advance(after=14)
     run.advance(run.failed(0, "late"))
     assert "late" in run.result()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from email.utils import formatdate
 
 import pytest
 from starlette.applications import Starlette
@@ -21,6 +22,7 @@ ANSWERS: list[tuple[Response, type[SlackTrouble], str]] = [
     (JSONResponse({"ok": False, "error": "ratelimited"}, 200, WAIT), SlackBusy, "wait 7 s"),
     (PlainTextResponse("", 429, {"Retry-After": "soon"}), SlackBusy, "wait 1 s"),
     (PlainTextResponse("", 429, {"Retry-After": "999999999"}), SlackBusy, "wait 600 s"),
+    (PlainTextResponse("", 429, {"Retry-After": formatdate(4e9, usegmt=True)}), SlackBusy, "wait 600 s"),
     (PlainTextResponse("<html>", 502), SlackDown, "status 502"),
     (JSONResponse({"ok": False, "error": "internal_error"}), SlackDown, "internal_error"),
     (JSONResponse([True]), SlackDown, "status 200"),

@@ -16,6 +16,7 @@ import pytest
 from holdfast.errors import (
     AnswerUnusable,
     ConnectionFailed,
+    InvalidRequest,
     NotAuthorised,
     RequestRefused,
     ServiceFailed,
@@ -26,7 +27,6 @@ from holdfast.journal.error_classes import error_class, error_members
 from holdfast.programs.function.failures import describe
 from holdfast.transports import table
 from holdfast.transports.http import answer as answers
-from holdfast.transports.http.answer import retry_after
 from tests.unit.transports.calling import attempt, call
 from tests.unit.transports.server import Reply, Request, Server, data
 
@@ -189,7 +189,7 @@ def failing(request: dict[str, Any], **connectors: Any) -> TransportFailed:
         (425, ServiceFailed, "transport", True, False),
         (429, ServiceFailed, "transport", True, False),
         (500, ServiceFailed, "transport", True, True),
-        (501, ServiceFailed, "transport", True, False),
+        (501, ServiceFailed, "transport", True, True),
         (503, ServiceFailed, "transport", True, True),
         (504, ServiceFailed, "transport", True, True),
         (524, ServiceFailed, "transport", True, True),
@@ -234,11 +234,27 @@ def test_a_wish_for_patience_is_heard(server: Server, header: str, seconds: floa
         assert failing({"get": f"{server.url}/"}).retry_after == seconds
 
 
-def test_a_date_to_come_is_counted_from_now() -> None:
+def test_a_date_to_come_is_counted_from_now(server: Server) -> None:
     """By this machine's clock, which is all that is known."""
-    wait = retry_after({"retry-after": formatdate(time.time() + 90, usegmt=True)})
+    wish = formatdate(time.time() + 90, usegmt=True)
+    server.behaviour = lambda _: Reply(503, b"", {"Retry-After": wish})
+    wait = failing({"get": f"{server.url}/"}).retry_after
     assert wait is not None
-    assert 85 < wait <= 91
+    assert 60 < wait <= 91
+
+
+def test_an_operation_says_by_which_statuses_nothing_was_done(server: Server) -> None:
+    """Any other status of a server that fails leaves a write open, and so does one of these after a redirect."""
+    operations = {"order": {"post": "/o", "not_done": [503], "redirect": True}}
+    bureau = {"base": server.url, "operations": operations}
+    for status, is_open in ((503, False), (502, True)):
+        server.behaviour = lambda _, status=status: Reply(status, b"")  # type: ignore[misc]
+        assert failing({"call": "bureau.order"}, bureau=bureau).is_unknown is is_open
+    server.behaviour = lambda request: Reply(303, b"", {"Location": "/b"}) if request.path == "/o" else Reply(503)
+    assert failing({"call": "bureau.order"}, bureau=bureau).is_unknown
+    operations["order"]["not_done"] = [200]
+    with pytest.raises(InvalidRequest, match="not_done lists statuses from 400 to 599"):
+        call({"call": "bureau.order"}, {"bureau": bureau})
 
 
 def test_a_refused_connection_may_be_tried_again(server: Server) -> None:

@@ -41,6 +41,7 @@ class Look:
     queue = concurrency = timeout = heartbeat_timeout = None
     is_async = is_plain = True
     writes = False
+    not_done = frozenset[int]()
 
     def __init__(self, bank: Bank) -> None:
         self._bank = bank
@@ -66,6 +67,7 @@ class Transfer:
     queue = concurrency = timeout = heartbeat_timeout = None
     is_async = is_plain = True
     writes = True
+    not_done = frozenset[int]()
     connector = "bank"
     risk: Risk = "high"
     safe_to_retry = False

@@ -116,16 +116,22 @@ def test_each_generation_acts_for_itself(ground: Ground) -> None:
     assert DONE == ["round 3", "round 2", "round 1"]
 
 
-def test_the_same_trigger_finds_the_first_run_whatever_the_arguments(ground: Ground) -> None:
-    """A webhook that is delivered twice starts one run; another reference, type or workflow starts another."""
+def test_the_same_trigger_finds_the_first_run_whatever_the_ids(ground: Ground) -> None:
+    """G-02a: a webhook that is delivered twice starts one run; another reference, type or workflow starts another. A
+    fork is not the trigger's run."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL) as app:
             hook = Trigger("webhook", "INC-1")
             first = await app.start(noting, "x", trigger=hook)
-            again = await app.start(noting, "y", trigger=hook)
-            assert again.id == first.id
-            assert await again.result(30) == "x"
+            await first.result(30)
+            await first.fork(1, id="a-fork")
+            for id in (None, "mine", first.id, "a-fork"):
+                again = await app.start(noting, "x", id=id, trigger=hook)
+                assert (again.id, again.is_new) == (first.id, False)
+                assert await again.result(30) == "x"
+                with pytest.raises(RunConflict, match=f"run '{first.id}' of tenant"):
+                    await app.start(noting, "y", id=id, trigger=hook)
             others = [
                 await app.start(noting, "y", trigger=Trigger("webhook", "INC-2")),
                 await app.start(noting, "y", trigger=Trigger("mail", "INC-1")),
@@ -137,10 +143,26 @@ def test_the_same_trigger_finds_the_first_run_whatever_the_arguments(ground: Gro
             assert row.trigger == Trigger("webhook", "INC-1")
             with pytest.raises(RunConflict):
                 await app.start(noting, "y", id=first.id)
-            named = await app.start(noting, "z", id="mine", trigger=hook)
-            assert named.id == "mine"
-            with pytest.raises(RunConflict):
-                await app.start(noting, "other", id="mine", trigger=hook)
+            mail = Trigger("mail", "INC-9")
+            named = await app.start(noting, "z", id="mine", trigger=mail)
+            assert (named.id, named.is_new) == ("mine", True)
+            assert (await app.start(noting, "z", trigger=mail)).id == "mine"
+
+    ground.play(main)
+
+
+def test_two_starts_of_a_trigger_at_once_make_one_run(ground: Ground) -> None:
+    """With other ids, on two engines: the store decides."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL) as one, ground.engine(*ALL) as two:
+            hook = Trigger("webhook", "INC-1")
+            runs = await asyncio.gather(
+                *(app.start(noting, "x", id=f"n-{at}", trigger=hook) for at, app in enumerate([one, two] * 4))
+            )
+            assert len({run.id for run in runs}) == 1
+            assert [run.is_new for run in runs].count(True) == 1
+            assert [run.id async for run in one.list()] == [runs[0].id]
 
     ground.play(main)
 

@@ -115,7 +115,7 @@ def test_a_retried_parent_gets_the_large_result_of_a_child_that_it_meets_again()
             await run.result(30)
             found = (await app.store.get([run.key]))[0]
             start = Birth(key=run.key, workflow="large_child", input=large_child.signature.write((), {})).start(0)
-            exists = p.Exists(found.workflow, start.fingerprint)
+            exists = p.Exists(found.workflow, start.fingerprint, found.key.run)
             parent = PromiseId.of_run("digest", None, "parent")
             message = await children.met_again(app.store, start, exists, parent, 1, 0)
             assert message is not None

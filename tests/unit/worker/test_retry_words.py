@@ -12,7 +12,8 @@ from holdfast import RetryPolicy, RunFailed, action, step, workflow
 from holdfast.journal.error_classes import error_class, error_members
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import durable_loop
-from holdfast.worker.steps.attempt_errors import LONGEST_WAIT_SECONDS, retry_after
+from holdfast.transports.http.refusals import LONGEST_WAIT_SECONDS
+from holdfast.worker.steps.attempt_errors import retry_after
 from tests.unit.worker.ground import Ground, kill, until
 from tests.unit.worker.paying import failure_of
 
@@ -182,4 +183,4 @@ def test_a_wish_for_patience_must_be_a_time(wish: str, seconds: float | None) ->
     """What another side says must not stop the run that asked it."""
     error = Refused(429)
     error.headers = {"Retry-After": wish}  # type: ignore[attr-defined]
-    assert retry_after(error) == seconds
+    assert retry_after(error, 0) == seconds

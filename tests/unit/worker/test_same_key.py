@@ -99,6 +99,77 @@ def test_a_key_that_stands_for_another_act_is_refused(ground: Ground) -> None:
     assert DONE == ["o-1"]
 
 
+def test_nobody_approves_what_was_done_with_the_same_request(ground: Ground) -> None:
+    """G-25a: the second run gets the recorded result; the audit says why nobody was asked."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(creating) as app:
+            await (await app.start(creating, "o-1", id="one")).result(30)
+        async with ground.engine(creating, policy=asking()) as app:
+            run = await app.start(creating, "o-1", id="two")
+            assert await run.result(30) == "o-1 #1"
+            assert [each async for each in app.tasks.list(status=None)] == []
+            (row,) = await receipts(app)
+            (decided,) = await notes(app, r.Decided, "two")
+            assert (decided.effect, decided.stage) == ("allow", "key")
+            assert f"receipt {row.id} has done it with the same request" in decided.reason
+            assert (await run.info()).writes == 0
+            assert (await run.verify()).good
+            assert (await app.audit.verify()).good
+
+    ground.play(main)
+    assert DONE == ["o-1"]
+
+
+def test_who_approves_sees_the_key_and_what_was_done_under_it(ground: Ground) -> None:
+    """G-25a: for another request people are asked, with both requests in view."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(creating) as app:
+            await (await app.start(creating, "o-1", id="one")).result(30)
+        async with ground.engine(creating, policy=asking()) as app:
+            run = await app.start(creating, "o-1", 3, id="two", actor="ann")
+            await asked(app, "two")
+            (task,) = [each async for each in app.tasks.list()]
+            (row,) = await receipts(app)
+            assert task.details["key"] == row.key == "order:o-1"
+            assert task.details["fields"] == {"order": "o-1", "size": 3}
+            before = {"receipt": row.id, "run": "one", "state": "succeeded", "fields": {"order": "o-1", "size": 0}}
+            assert task.details["earlier"] == before
+            await app.tasks.approve(task.id, by="bob")
+            assert await run.result(30) == "o-1 #1"
+
+    ground.play(main)
+    assert DONE == ["o-1"]
+
+
+def test_nobody_is_asked_about_a_key_that_stands_for_another_act(ground: Ground) -> None:
+    """The key comes before the approval: an answer could change nothing."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(creating) as app:
+            await (await app.start(creating, "o-1", id="one")).result(30)
+        async with ground.engine(mailing, policy=asking()) as app:
+            run = await app.start(mailing, "o-1", id="two")
+            assert "belongs to key.create" in await run.result(30)
+            assert [each async for each in app.tasks.list(status=None)] == []
+
+    ground.play(main)
+
+
+def test_a_denial_refuses_a_recorded_result_too(ground: Ground) -> None:
+    """What may not be done now may not be relied on either."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(creating) as app:
+            await (await app.start(creating, "o-1", id="one")).result(30)
+        async with ground.engine(creating, policy=policy_of({"effect": "deny"})) as app:
+            with pytest.raises(RunFailed, match="ActionDenied"):
+                await (await app.start(creating, "o-1", id="two")).result(30)
+
+    ground.play(main)
+
+
 def test_the_same_key_twice_in_one_run_is_one_act(ground: Ground) -> None:
     """One after the other, as at once."""
 
@@ -354,22 +425,6 @@ def test_who_gives_up_waiting_at_a_key_does_nothing(virtual: Ground) -> None:
             return await two.result()
 
     assert virtual.play(main) == "gave up"
-    assert DONE == ["o-1"]
-
-
-def test_an_act_of_another_run_needs_no_second_approval_to_be_reused(virtual: Ground) -> None:
-    """What each run proposes is judged by itself: the second is asked about too, and then gets the first's result."""
-
-    async def main(ground: Ground) -> list[str]:
-        async with ground.engine(creating, policy=asking()) as app:
-            results = []
-            for run in ("one", "two"):
-                handle = await app.start(creating, "o-1", id=run)
-                await app.tasks.approve((await asked(app, run)).id, by="bob")
-                results.append(await handle.result())
-            return results
-
-    assert virtual.play(main) == ["o-1 #1", "o-1 #1"]
     assert DONE == ["o-1"]
 
 

@@ -449,7 +449,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
 
 SILENT = [OutcomeUnknown("no answer"), TimeoutError("slow"), ConnectionResetError("cut"), ReadTimeout("late")]
 OPEN = [
-    *(Answered(status) for status in (408, 500, 502, 503, 504)),
+    *(Answered(status) for status in (408, 500, 501, 502, 503, 504, 520)),
     Answered(502, "status"),
     Answered(504, "code"),
     urllib.error.HTTPError("http://desk", 503, "busy", Message(), None),
@@ -459,7 +459,7 @@ OPEN = [
 ]
 """What leaves open whether something was written."""
 CLEAR = [
-    *(Answered(status) for status in (400, 404, 409, 429, 501)),
+    *(Answered(status) for status in (400, 404, 409, 429)),
     Answered(429, "status"),
     Answered(422, "code"),
     TerminalError("no"),
@@ -489,6 +489,66 @@ def test_an_act_that_cannot_tell_is_asked_about_and_not_retried(virtual: Ground,
 
     assert virtual.play(main) == "seen"
     assert DONE == ["o-1"]
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (Answered(503), 3),
+        (Answered(503, "status_code"), 3),
+        (Answered(502), 1),
+        (caused(ValueError("wrapped"), Answered(503)), 1),
+        (caused(Answered(503), ReadTimeout("late")), 1),
+    ],
+    ids=repr,
+)
+def test_an_action_says_by_which_answers_nothing_was_done(virtual: Ground, error: Exception, tries: int) -> None:
+    """G-34a: only if the answer itself has the status. That of a cause may be about another request."""
+
+    @action(**COMMON, not_done=[503], retry=RetryPolicy(max_attempts=3, initial=1), name="unknown.not_done")
+    async def refused(order: str) -> str:
+        DONE.append(order)
+        raise error
+
+    flow = flow_of(refused)
+
+    async def main(ground: Ground) -> str:
+        async with ground.engine(flow) as app:
+            run = await app.start(flow, "o-1", id="one")
+            if tries == 1:
+                await app.tasks.happened((await asked(app, "one")).id, by="bob", result="seen")
+                return await run.result()
+            with pytest.raises(RunFailed):
+                await run.result(60)
+            return "failed"
+
+    assert virtual.play(main) == ("seen" if tries == 1 else "failed")
+    assert len(DONE) == tries
+
+
+def test_the_time_in_which_people_are_asked_does_not_count_to_the_deadline(virtual: Ground) -> None:
+    """G-36a: an approval takes an hour; the retries have their minute after it."""
+
+    policy = RetryPolicy(max_attempts=9, initial=20, jitter=0, deadline=60)
+
+    @action(**COMMON, not_done=[503], retry=policy, name="unknown.late")
+    async def late(order: str) -> str:
+        DONE.append(order)
+        raise Answered(503)
+
+    flow = flow_of(late)
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(flow, policy=asking()) as app:
+            run = await app.start(flow, "o-1", id="one", actor="ann")
+            task = await asked(app, "one")
+            await asyncio.sleep(3600)
+            await app.tasks.approve(task.id, by="bob")
+            with pytest.raises(RunFailed, match="the deadline of 60 s ended the retries"):
+                await run.result(600)
+
+    virtual.play(main)
+    assert len(DONE) == 3  # at 0, 20 and 59 s
 
 
 CUT = caused(TerminalError("no"), ConnectionResetError("cut"))

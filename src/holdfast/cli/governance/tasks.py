@@ -222,7 +222,17 @@ def _proposal(details: dict[str, Any]) -> list[tuple[str, Part]]:
         ("does", f"{details.get('connector', '')} {details.get('operation', '')}"),
         ("target", str(details.get("target") or "none")),
         *value_lines(details.get("fields")),
+        *([("key", str(details["key"]))] if "key" in details else []),
+        *_earlier(details.get("earlier")),
     ]
+
+
+def _earlier(earlier: Any) -> list[tuple[str, Part]]:
+    """What was asked for under the same key before."""
+    if not isinstance(earlier, dict):
+        return []
+    what = f"under this key, receipt {earlier.get('receipt')} of run {earlier.get('run')}: {earlier.get('state')}"
+    return [("before", what), *value_lines(earlier.get("fields"))]
 
 
 def _form_lines(task: TaskInfo) -> list[tuple[str, Part]]:

@@ -18,12 +18,11 @@ from holdfast.client.engine import Holdfast
 from holdfast.client.people.permission import operating
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import progress_record
-from holdfast.client.runs.run_ids import triggered_run_id
 from holdfast.client.views.runs import RunInfo, run_record
 from holdfast.client.views.values import compact, plain
 from holdfast.errors import HoldfastError, InvalidArguments, RunCancelled, RunFailed, RunParked
 from holdfast.runs.birth import Trigger
-from holdfast.store.protocol import FUNCTION, Key
+from holdfast.store.protocol import FUNCTION
 
 _OWN: Final = {"id", "tenant", "priority", "attributes", "workspace", "actor", "trigger"}
 
@@ -38,7 +37,10 @@ _OWN: Final = {"id", "tenant", "priority", "attributes", "workspace", "actor", "
 @click.option("--actor", metavar="NAME", help="Who asks for it: policy may judge by it, and the audit keeps it.")
 @click.option("--workspace", default="", metavar="NAME", help="Where it belongs: policy may judge by it.")
 @click.option(
-    "--trigger", type=options.TypedReference(), metavar="TYPE:REF", help="What made you start it; without --id, the id."
+    "--trigger",
+    type=options.TypedReference(),
+    metavar="TYPE:REF",
+    help="Why you start it; the same finds the same run.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 1 if the run fails, is cancelled or is parked.")
 @click.option(
@@ -82,7 +84,9 @@ def start(
     async def work(engine: Holdfast) -> int:
         if given is not None:
             engine.adopt(given)
-        is_new = await _looked(engine, workflow, tenant, id, cause, checked=app is not None or bool(definitions))
+        if app is not None or definitions:
+            async with operating(engine, "runs.start", tenant):
+                await check_startable(engine, workflow, tenant)
         begun = engine.start(
             workflow,
             *positional,
@@ -102,22 +106,10 @@ def start(
             return await _settled(handle, settle, as_json)
         if wait:
             return await _await(handle, timeout, as_json)
-        await _write(handle, is_new, as_json)
+        await _write(handle, as_json)
         return exits.GOOD
 
     return session.on_store(url, work, create=True, app=given)
-
-
-async def _looked(
-    engine: Holdfast, workflow: str, tenant: str, id: str | None, trigger: Trigger | None, *, checked: bool
-) -> bool:
-    """Whether there is no such run yet. ``checked`` is whether it is known here what can be started."""
-    async with operating(engine, "runs.start", tenant):
-        if checked:
-            await check_startable(engine, workflow, tenant)
-        if id is None and trigger is not None:
-            id = await triggered_run_id(engine.store, tenant, trigger, workflow)
-        return not id or not await engine.store.get([Key(tenant, id)])
 
 
 def _arguments(args: tuple[str, ...], kwargs: str | None) -> tuple[list[Any], dict[str, Any]]:
@@ -171,8 +163,8 @@ async def _remark(engine: Holdfast, run: RunInfo) -> None:
         )
 
 
-async def _write(handle: RunHandle[Any], new: bool, as_json: bool) -> None:
-    info = await handle.info()
+async def _write(handle: RunHandle[Any], as_json: bool) -> None:
+    info, new = await handle.info(), handle.is_new
     if as_json:
         output.emit({**run_record(info), "action": "start", "new": new})
     else:

@@ -62,6 +62,7 @@ class RunHandle(Generic[R]):
         self._workflow = workflow
         self._run = key.run
         self.tenant_asked: str | None = key.tenant  # None: the caller's own
+        self.is_new = False  # whether the start that gave this handle made the run
 
     @classmethod
     def of_caller(cls, app: Holdfast, run: str) -> RunHandle[Any]:

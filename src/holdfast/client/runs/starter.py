@@ -86,9 +86,12 @@ class Starter:
             origin=origin,
             notes=self._notes(key, origin, options.get("note")),
             keep=keep,
+            trigger=trigger,
         )
-        check_start_answer(await self._commit(birth), birth, by_trigger_alone=not id and trigger is not None)
-        return RunHandle(self._app, key, what if isinstance(what, Workflow) else None)
+        answer = await self._commit(birth)
+        handle = RunHandle(self._app, started_run(answer, birth), what if isinstance(what, Workflow) else None)
+        handle.is_new = isinstance(answer, p.Started)
+        return handle
 
     async def check_served(self, name: str, tenant: str | None) -> None:
         """Raises WorkflowUnknown where nobody could advance such a run: nothing of that name is known here or
@@ -178,16 +181,20 @@ class Starter:
         return answer
 
 
-def check_start_answer(answer: p.Answer, birth: Birth, *, by_trigger_alone: bool) -> None:
-    """Raises RunConflict where the id is taken by another run. A trigger alone finds its run whatever the arguments."""
+def started_run(answer: p.Answer, birth: Birth) -> p.Key:
+    """The run that was started, or that was there. Raises RunConflict where the id, or the trigger, is another's."""
     key = birth.key
     if isinstance(answer, p.Retired):
         raise RunRetired(f"run id {key.run!r} was used before, and its evidence is kept: choose another id.")
-    if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint and not by_trigger_alone:
+    if not isinstance(answer, p.Exists):
+        return key
+    if answer.fingerprint != birth.fingerprint:
+        other = "another id" if birth.trigger is None else "another trigger and another id"
         raise RunConflict(
-            f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
-            f"(it runs {answer.workflow!r}): choose another id, or start it with the same arguments."
+            f"run {answer.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
+            f"(it runs {answer.workflow!r}): choose {other}, or start it with the same arguments."
         )
+    return p.Key(key.tenant, answer.run)
 
 
 def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:

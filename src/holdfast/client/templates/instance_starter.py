@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.client.operators import operator_note
-from holdfast.client.runs.starter import check_start_answer
+from holdfast.client.runs.starter import started_run
 from holdfast.errors import EngineError, TemplateConflict
 from holdfast.programs.definition.model import Accepted
 from holdfast.runs.birth import Trigger
@@ -77,7 +77,7 @@ class InstanceStarter:
             case p.Fenced():
                 return "again"
             case p.Exists() | p.Retired():
-                check_start_answer(answer, start.birth, by_trigger_alone=False)
+                started_run(answer, start.birth)
                 if not await self.is_instance(key, row.id):
                     raise TemplateConflict(f"run {key.run!r} exists and is no instance of template {row.id!r}.")
                 return "found"

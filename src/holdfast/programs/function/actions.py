@@ -6,7 +6,7 @@ import functools
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
@@ -25,6 +25,7 @@ from holdfast.programs.function.loop import durable_loop
 from holdfast.programs.function.placeholders import KeyTemplate, PlaceholderText
 from holdfast.programs.function.secrets import Secrets, Shape
 from holdfast.programs.function.values import encode
+from holdfast.transports.http.refusals import is_refusal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +46,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     cost: Callable[[Any], Cost] | None = None
     cost_estimate: float = 0.0
     safe_to_retry: bool | None = None
+    not_done: Collection[int] = ()
     probe: Callable[..., Any] | None = None
     secret: Sequence[str] = ()
 
@@ -85,6 +87,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         self.cost = declaration.cost
         self.cost_estimate = float(declaration.cost_estimate)
         self.safe_to_retry = not self.writes if declaration.safe_to_retry is None else declaration.safe_to_retry
+        self.not_done = frozenset(declaration.not_done)
         arguments = list(inspect.signature(function).parameters)
         kinds = get_type_hints(function, include_extras=True)
         for parameter in inspect.signature(function).parameters.values():
@@ -250,6 +253,7 @@ def action(
     cost: Callable[[Any], Cost] | None = None,
     cost_estimate: float = 0.0,
     safe_to_retry: bool | None = None,
+    not_done: Collection[int] = (),
     probe: Callable[..., Any] | None = None,
     secret: Sequence[str] = (),
     name: str | None = None,
@@ -267,9 +271,9 @@ def action(
     was taken back, the next call under its key is a new act, unless ``key_once``. ``reverse`` is an action that takes
     this one's Receipt and undoes it. ``cost`` computes the Cost from the result; ``cost_estimate`` is a number that
     policy may judge in advance. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry`` (by
-    default: reading is, writing is not), or after ``probe`` gave ``Happened(value)`` or ``DidNotHappen()``. ``probe``
-    is a function of the same arguments that only looks. ``secret`` names arguments (``"token"``, ``"fields.password"``)
-    that are kept out of receipts, audit, evidence, tasks, errors and views of journals. The rest is as for a step.
+    default: reading is, writing is not), or after ``probe`` gave ``DidNotHappen()``: a function of the same arguments
+    that only looks. ``not_done`` are HTTP statuses by which the service says that it did nothing. ``secret`` names
+    arguments that no view, receipt, task or error shows. The rest is as for a step.
     """
     declaration = Declaration(
         connector=connector,
@@ -283,6 +287,7 @@ def action(
         cost=cost,
         cost_estimate=cost_estimate,
         safe_to_retry=safe_to_retry,
+        not_done=not_done,
         probe=probe,
         secret=(secret,) if isinstance(secret, str) else tuple(secret),
     )
@@ -305,6 +310,7 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     reverse: object = declaration.reverse
     risk: object = declaration.risk
     probe: object = declaration.probe
+    not_done: object = declaration.not_done
     cost: object = declaration.cost
     estimate: object = declaration.cost_estimate
     key: object = declaration.idempotency_key
@@ -318,6 +324,8 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         problem = f"reverse= is an action whose first argument is a Receipt: {reverse.name} takes none"
     elif probe is not None and not callable(probe):
         problem = "probe= is a function of the same arguments"
+    elif not isinstance(not_done, Collection) or not all(map(is_refusal, not_done)):
+        problem = "not_done= lists HTTP statuses from 400 to 599, such as [503]"
     elif cost is not None and not callable(cost):
         problem = "cost= is a function of the result: write cost=lambda result: Cost(provider, amount)"
     elif not isinstance(estimate, int | float | Decimal) or not math.isfinite(estimate):

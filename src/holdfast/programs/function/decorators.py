@@ -98,6 +98,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
     """A function whose result is kept: once it has completed, it is never run again for that call."""
 
     kind = STEP
+    not_done: frozenset[int] = frozenset()
     writes = False  # its effects outside are its author's responsibility: no gate judges them
 
     def __init__(

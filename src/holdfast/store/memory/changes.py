@@ -96,7 +96,10 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
         first = (existing.owner, existing.epoch, existing.generation, existing.head)
         if change.owner is not None and first == (change.owner, 1, 0, change.segment.head):
             return p.Started(1, tuple(_again(tables, each) for each in change.attached))
-        return p.Exists(existing.workflow, existing.fingerprint)
+    if change.trigger_key is not None:
+        existing = tables.runs.get(tables.triggers.get((change.key.tenant, change.trigger_key), change.key))
+    if existing is not None:
+        return p.Exists(existing.workflow, existing.fingerprint, existing.key.run)
     if change.key in tables.retired:
         return p.Retired()
     if change.begins and has_caps(tables, change.key.tenant):
@@ -142,6 +145,9 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             code_digest=change.code_digest,
         )
     )
+    if change.trigger_key is not None:
+        tables.triggers[change.key.tenant, change.trigger_key] = change.key
+        tables.trigger_keys[change.key] = change.trigger_key
     _write(tables, change.key, 0, segment, change.blobs)
     return p.Started(1, tuple(apply(tables, each) for each in change.attached))
 

@@ -106,6 +106,8 @@ class Tables:
     files: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
     retired: set[Key] = field(default_factory=set)  # ids under which evidence is kept, and those of their parents
     declined: dict[Key, dict[str, tuple[int, Declined]]] = field(default_factory=dict)  # by worker, with the generation
+    triggers: dict[tuple[str, bytes], Key] = field(default_factory=dict)  # the runs that triggers have started
+    trigger_keys: dict[Key, bytes] = field(default_factory=dict)
     ready: dict[Key, None] = field(default_factory=dict)
     sleeping: dict[Key, None] = field(default_factory=dict)
     watchers: dict[int, Watcher] = field(default_factory=dict)
@@ -159,6 +161,8 @@ class Tables:
             table.pop(key, None)
         for belonging in (self.cells, self.deleted_cells, self.cell_roots, self.cell_nodes):
             belonging.pop(key, None)
+        if (trigger := self.trigger_keys.pop(key, None)) is not None:
+            del self.triggers[key.tenant, trigger]
         del self.runs[key]
 
     def hint(self) -> None:

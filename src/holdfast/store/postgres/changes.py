@@ -93,7 +93,7 @@ async def _apply_attached(
 
 async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Place]) -> list[p.Answer]:
     rows = [_start_row(change) for change in changes]
-    started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=33)}
+    started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=34)}
     before, existing = await _started_before(writer, [change for change in changes if change.key not in started])
     applied = [(index, change) for index, change in enumerate(changes) if change.key in started]
     await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
@@ -120,14 +120,14 @@ async def _started_before(
     """The starts that were not made: those that were committed before with their answer lost, and the others."""
     if not changes:
         return set(), {}
-    rows = [(*change.key, change.owner, change.segment.head) for change in changes]
+    rows = [(*change.key, change.owner, change.segment.head, change.trigger_key) for change in changes]
     before: set[tuple[str, str]] = set()
     existing: dict[tuple[str, str], p.Exists | p.Retired | p.Limited] = {}
-    for tenant, id_, workflow, fingerprint, same, _ in await writer.fetch_columns("exists", rows, width=4):
+    for tenant, id_, workflow, fingerprint, run, same, _ in await writer.fetch_columns("exists", rows, width=5):
         if same:
             before.add((tenant, id_))
         else:
-            existing[tenant, id_] = p.Retired() if workflow is None else p.Exists(workflow, fingerprint)
+            existing[tenant, id_] = p.Retired() if workflow is None else p.Exists(workflow, fingerprint, run)
     for change in changes:
         if change.begins and change.key not in before and change.key not in existing:
             existing[change.key] = p.Limited()
@@ -173,6 +173,7 @@ def _start_row(change: p.Start) -> tuple[Any, ...]:
         projection.writes,
         change.program_kind,
         change.code_digest,
+        change.trigger_key,
     )
 
 

@@ -14,7 +14,7 @@ ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs;
 SELECT pg_notify($1, $2);
 
 -- name: start
--- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
+-- Nothing happens where the id or the trigger is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
 -- a ~ and more; chr(127) is the character after the ~. This is checked for each row by key: as NOT EXISTS it would be a
 -- join, with the problem named at the top. Nothing happens, either, where a root run would be leased, or begin, in a tenant in
 -- which people have set caps. A lane takes no place under a cap.
@@ -24,21 +24,22 @@ WITH given AS (
         $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bytea[], $15::text[], $16::bigint[],
         $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[],
         $25::text[], $26::text[], $27::text[], $28::text[], $29::bigint[], $30::boolean[], $31::integer[],
-        $32::text[], $33::bytea[]
+        $32::text[], $33::bytea[], $34::bytea[]
     ) AS given (
         tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
         parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, ended_at, first, count, events,
         workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind,
-        code_digest
+        code_digest, trigger_key
     )
 ), started AS (
     INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                       parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
                       ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes,
-                      program_kind, code_digest)
+                      program_kind, code_digest, trigger_key)
     SELECT tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes::jsonb, parent,
            parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, at, ended_at,
-           workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest
+           workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest,
+           trigger_key
     FROM given
     WHERE (
         SELECT true FROM artefacts
@@ -56,18 +57,25 @@ WITH given AS (
     INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
     SELECT tenant, id, 0, first, count, events, head, at FROM started JOIN given USING (tenant, id)
 )
-SELECT tenant, id, (SELECT pg_notify($34, $35) WHERE $35::text IS NOT NULL) FROM started;
+SELECT tenant, id, (SELECT pg_notify($35, $36) WHERE $36::text IS NOT NULL) FROM started;
 
 -- name: exists
 -- ``same`` is true where the same start is committed again: recognised by its hash and its lease. A row without a workflow
 -- is a deleted run under whose id evidence is kept. This is the only answer to a change that neither writes nor locks. So
 -- it waits for the synchronous standbys by a message, as confirm does: callers rely on the answer that a run exists.
-SELECT given.tenant, given.id, runs.workflow, runs.fingerprint,
-       coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same,
+-- The run that has the trigger comes before the one that has the id.
+SELECT given.tenant, given.id, found.workflow, found.fingerprint, found.id AS run,
+       coalesce(found.id = given.id AND found.owner = given.owner AND epoch = 1 AND generation = 0
+                AND found.head = given.head, false) AS same,
        (SELECT pg_logical_emit_message(true, 'holdfast', '') WHERE current_setting('synchronous_standby_names') <> '')
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS given (tenant, id, owner, head)
-LEFT JOIN runs USING (tenant, id)
-WHERE runs.id IS NOT NULL OR EXISTS (
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bytea[]) AS given (tenant, id, owner, head, trigger_key)
+LEFT JOIN LATERAL (
+    (SELECT 1 AS rank, runs.* FROM runs WHERE runs.tenant = given.tenant AND runs.trigger_key = given.trigger_key)
+    UNION ALL
+    (SELECT 2 AS rank, runs.* FROM runs WHERE runs.tenant = given.tenant AND runs.id = given.id)
+    ORDER BY rank LIMIT 1
+) AS found ON true
+WHERE found.id IS NOT NULL OR EXISTS (
     SELECT FROM artefacts
     WHERE artefacts.tenant = given.tenant AND artefacts.run = given.id AND artefacts.name = 'evidence.zip'
 ) OR EXISTS (

@@ -155,12 +155,13 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
             projection.writes,
             change.program_kind,
             change.code_digest,
+            change.trigger_key,
         ),
     )
     if cursor.rowcount != 1:
         if cursor.execute(SQL["started_before"], (*change.key, change.owner, segment.head)).fetchone() is not None:
             return p.Started(1, tuple(_again(cursor, each) for each in change.attached))
-        existing = cursor.execute(SQL["exists"], change.key).fetchone()
+        existing = cursor.execute(SQL["exists"], (*change.key, change.trigger_key)).fetchone()
         if existing is not None:
             return p.Exists(*existing)
         is_capped = change.begins and cursor.execute(SQL["has_caps"], (change.key.tenant,)).fetchone() is not None
@@ -341,7 +342,7 @@ def _deliver(cursor: sqlite3.Cursor, addressed: p.Key, message: p.Message, place
     if found is None:
         if message.id is not None:
             cursor.execute(SQL["unnote_delivery"], (*addressed, message.id))
-        return p.Unknown() if cursor.execute(SQL["exists"], key).fetchone() is None else p.Gone()
+        return p.Unknown() if cursor.execute(SQL["exists"], (*key, None)).fetchone() is None else p.Gone()
     cursor.execute(SQL["add_message"], (*key, found[0], message.kind, message.body, message.at))
     if message.kind == p.CANCEL:
         cursor.execute(SQL["mark_cancelling"], key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -184,6 +185,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         try:
             present = schema_of(connection, path)
             check_schema(present, path)
+            connection.create_function("sha256", 1, lambda text: hashlib.sha256(text.encode()).digest())
             for migration in migrations[present:]:
                 for statement in _split(migration.sql):
                     connection.execute(statement)

@@ -1,13 +1,14 @@
 -- The statements of the SQLite store. Each changes one row or reads a few; a batch is many of them in one transaction.
 
 -- name: start
--- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
+-- Nothing happens where the id or the trigger is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
 -- a ~ and more; char(127) is the character after the ~. Nor does it where a root run (?12 is the parent) would be leased
 -- (?15) or begin (?27) in a tenant in which people have set caps. A lane (?30) takes no place under a cap.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
-                  ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest)
-SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+                  ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest,
+                  trigger_key)
+SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 WHERE NOT EXISTS (SELECT 1 FROM artefacts WHERE tenant = ?1 AND run = ?2 AND name = 'evidence.zip')
   AND NOT EXISTS (SELECT 1 FROM artefacts
                   WHERE tenant = ?1 AND run > ?2 || '~' AND run < ?2 || char(127) AND name = 'evidence.zip')
@@ -19,7 +20,9 @@ ON CONFLICT DO NOTHING;
 SELECT 1 FROM items WHERE tenant = ? AND kind = 'cap' AND status = 'set' LIMIT 1;
 
 -- name: exists
-SELECT workflow, fingerprint FROM runs WHERE tenant = ? AND id = ?;
+-- The run that has the trigger comes before the one that has the id.
+SELECT workflow, fingerprint, id FROM runs WHERE tenant = ?1 AND (id = ?2 OR trigger_key = ?3)
+ORDER BY coalesce(trigger_key = ?3, 0) DESC LIMIT 1;
 
 -- name: started_before
 -- The same start committed again: recognised by its hash and its lease.

@@ -71,7 +71,7 @@ class Alongside(Topic):
         run = await leased(store)
         taken = await begun(store, start("child"))
         answer = await advanced(store, turn(run, attached=(start("child"), p.Enqueue(work()))))
-        assert answer.attached == (p.Exists(taken.workflow, taken.fingerprint), p.Enqueued())
+        assert answer.attached == (p.Exists(taken.workflow, taken.fingerprint, taken.key.run), p.Enqueued())
         assert (await row(store)).version == run.version + 1
 
     @on_fresh_store
@@ -92,7 +92,7 @@ class Alongside(Topic):
             p.Repeated(),
             p.Repeated(),
             p.Enqueued(),
-            p.Exists(child.workflow, child.fingerprint),
+            p.Exists(child.workflow, child.fingerprint, child.key.run),
         )
         assert (await row(store, "two")).arrived == 2
         assert await store.work_of(key()) == []

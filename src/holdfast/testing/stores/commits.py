@@ -48,7 +48,7 @@ class Commits(Topic):
         )
         assert answers == [
             p.Started(1),
-            p.Exists(WORKFLOW, start("one").fingerprint),
+            p.Exists(WORKFLOW, start("one").fingerprint, "one"),
             p.Delivered(1),
             p.Unknown(),
             p.Started(1),
@@ -163,7 +163,7 @@ class Commits(Topic):
         """The caller can see whether it is the same start; the existing run is unchanged."""
         before = await begun(store, start())
         other = replace(start(workflow="other"), blobs={b"digest": b"data"}, attached=(deliver("one"), start("child")))
-        assert await commit(store, other) == p.Exists(WORKFLOW, before.fingerprint)
+        assert await commit(store, other) == p.Exists(WORKFLOW, before.fingerprint, before.key.run)
         assert await row(store) == before
         assert await store.get([key("child")]) == []
         assert await store.blob("acme", b"digest") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 
 from holdfast.store import protocol as p
 from holdfast.testing.stores.governance import samples as gate_samples
@@ -80,6 +81,24 @@ class Concurrency(Topic):
         async with handles(store) as shared:
             answers = await asyncio.gather(*(commit(shared[at % 3], start()) for at in range(9)))
         assert sorted(type(answer).__name__ for answer in answers) == ["Exists"] * 8 + ["Started"]
+
+    @on_fresh_store
+    async def test_one_of_many_starts_of_a_trigger_starts_a_run(self, store: p.Store) -> None:
+        """Whatever their ids, in batches of several triggers in any order: all are told the same run."""
+        triggers = [b"hook 1", b"hook 2", b"hook 3"]
+        batches = [
+            [start(f"{batch}-{at}", trigger_key=triggers[(at * 2 + batch) % 3]) for at in range(3)]
+            for batch in range(9)
+        ]
+        async with handles(store) as shared:
+            answers = await asyncio.gather(*(shared[at % 3].commit(batch) for at, batch in enumerate(batches)))
+        found: dict[bytes | None, set[str]] = {}
+        for change, answer in zip(chain(*batches), chain(*answers), strict=True):
+            assert isinstance(answer, p.Started | p.Exists)
+            run = change.key.run if isinstance(answer, p.Started) else answer.run
+            found.setdefault(change.trigger_key, set()).add(run)
+        assert [len(found[trigger]) for trigger in triggers] == [1, 1, 1]
+        assert {run.key.run for run in await store.find(p.Query(), 99)} == set.union(*found.values())
 
     @on_fresh_store
     async def test_one_of_many_turns_at_a_version_is_applied(self, store: p.Store) -> None:

@@ -165,7 +165,7 @@ class ItemTopic(Topic):
         assert await commit(store, behind) == p.Fenced()
         assert await store.get([key("tick 2")]) == []
         taken = await commit(store, _act(p.PutItem(item(version=3)), start("tick 1"), id="act 4"))
-        assert taken == p.Exists("greet", b"greet tick 1")
+        assert taken == p.Exists("greet", b"greet tick 1", "tick 1")
         assert await store.item(item().key) == item(version=2)
         assert await bodies(store) == ["said", "tick"]
 

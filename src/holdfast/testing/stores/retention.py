@@ -126,7 +126,7 @@ class Retention(Topic):
         """In the audit the id always means that run. While the run exists, it is answered like any other."""
         run = await governed_end(store)
         await keep(store, kept_file(p.EVIDENCE), b"data")
-        assert await commit(store, start()) == p.Exists(run.workflow, run.fingerprint)
+        assert await commit(store, start()) == p.Exists(run.workflow, run.fingerprint, "one")
         await store.prune(NOW + 1, 10)
         parent = await leased(store, "parent")
         answers = await store.commit(

@@ -51,6 +51,7 @@ def start(
     attached: tuple[p.Attachable, ...] = (),
     program_kind: str = p.FUNCTION,
     code_digest: bytes | None = None,
+    trigger_key: bytes | None = None,
 ) -> p.Start:
     return p.Start(
         key=p.Key(tenant, run),
@@ -68,6 +69,7 @@ def start(
         program_kind=program_kind,
         code_digest=code_digest,
         attached=attached,
+        trigger_key=trigger_key,
     )
 
 

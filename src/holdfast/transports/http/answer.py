@@ -6,11 +6,9 @@ It knows no HTTP library: an answer is plain data here.
 from __future__ import annotations
 
 import base64
-import datetime
 import json
 import time
 from collections.abc import Collection, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -19,6 +17,7 @@ from holdfast.errors import AnswerUnusable, NotAuthorised, RequestRefused, Servi
 from holdfast.journal.cbor import canonical
 from holdfast.journal.quotes import value_without, without_forms
 from holdfast.transports.http.call import HttpCall
+from holdfast.transports.http.refusals import leaves_open, may_mend, seconds_of
 
 LARGEST_ANSWER: Final = 8 * 1024 * 1024
 """How many bytes of an answer are taken, after decompression."""
@@ -26,9 +25,6 @@ LARGEST_ANSWER: Final = 8 * 1024 * 1024
 EXCERPT: Final = 1000
 """How many characters of a refusing answer a failure keeps."""
 
-_LATER: Final = frozenset({408, 425, 429})
-_NEVER_BEGUN: Final = frozenset({501, 505})
-"""Answers that say that nothing was carried out, although they are those of a server that fails."""
 _ELSEWHERE: Final = frozenset({301, 302, 303})
 """Answers to what may have been carried out: its result is elsewhere."""
 _TEXTS: Final = frozenset({"application/javascript", "application/x-www-form-urlencoded", "application/xml"})
@@ -143,9 +139,9 @@ def is_accepted(call: HttpCall, status: int) -> bool:
 def refusal_of(answer: Answer, *, done_before: bool = False) -> TransportFailed:
     """What an answer that is not accepted means. ``done_before``: a redirect left open whether it wrote."""
     status, call = answer.status, answer.call
-    is_unknown = call.writes and (done_before or _leaves_open(status))
-    wait = retry_after(answer.headers)
-    retryable = status in _LATER or status >= 500
+    is_unknown = call.writes and (done_before or _leaves_open(call, status))
+    wait = seconds_of(answer.headers.get("retry-after"), time.time())
+    retryable = may_mend(status)
     kind = NotAuthorised if status in (401, 403) else ServiceFailed if retryable else RequestRefused
     members = members_of(answer)
     body = members.get("body")
@@ -153,8 +149,8 @@ def refusal_of(answer: Answer, *, done_before: bool = False) -> TransportFailed:
     return kind(message, members=members, retryable=retryable, retry_after=wait, is_unknown=is_unknown)
 
 
-def _leaves_open(status: int) -> bool:
-    return status == 408 or status in _ELSEWHERE or (status >= 500 and status not in _NEVER_BEGUN)
+def _leaves_open(call: HttpCall, status: int) -> bool:
+    return status in _ELSEWHERE or (leaves_open(status) and status not in call.not_done)
 
 
 def graphql_refusal_of(answer: Answer) -> TransportFailed | None:
@@ -213,21 +209,3 @@ def _unusable(answer: Answer, why: str) -> NoReturn:
     message = f"the answer of {_place(answer)} {why}"
     members = {"status": answer.status, "method": answer.call.method, "url": _place(answer)}
     raise AnswerUnusable(message, members=members, is_unknown=answer.call.writes)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds the other side wants to be left alone, whether it says that in seconds or by a date."""
-    given = headers.get("retry-after", "").strip()
-    if not given:
-        return None
-    try:
-        return max(0.0, float(given))
-    except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(given)
-    except (ValueError, TypeError):
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=datetime.UTC)
-    return max(0.0, when.timestamp() - time.time())

@@ -21,7 +21,9 @@ from holdfast.journal.secrecy import Place, marked
 Give = Literal["content", "response", "raw"]
 Scheme = Literal["bearer", "basic", "header"]
 
-DECLARED: Final = ("connector", "operation", "writes", "risk", "safe_to_retry", "key", "timeout", "give", "answers")
+DECLARED: Final = frozenset(
+    {"connector", "operation", "writes", "risk", "safe_to_retry", "not_done", "key", "timeout", "give", "answers"}
+)
 """What a call says of itself to the gate and to its attempt. The rest is what is sent."""
 
 
@@ -46,7 +48,8 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HttpCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One request, as it is recorded. ``answers`` is what the answer's content must be, beyond its status."""
+    """One request, as it is recorded. ``answers`` is what the answer's content must be, beyond its status; ``not_done``
+    are the statuses by which the service says that it did nothing."""
 
     method: str
     url: str
@@ -67,6 +70,7 @@ class HttpCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     accept: list[int | str] = []
     give: Give = "content"
     answers: Literal["", "graphql"] = ""
+    not_done: list[int] = []
 
     @property
     def target(self) -> str:

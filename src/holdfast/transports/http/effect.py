@@ -35,6 +35,7 @@ class HttpEffect:
         self.name = name
         self.connector, self.operation, self.writes, self.safe_to_retry = "", "", True, False
         self.key_once = False
+        self.not_done: Collection[int] = ()
         self.risk: Risk = "high"
         self.secret_names: Collection[str] = frozenset({"auth"})
         try:
@@ -42,7 +43,7 @@ class HttpEffect:
         except Undecodable:
             return
         self.connector, self.operation, self.risk = call.connector, call.operation, call.risk
-        self.writes, self.safe_to_retry = call.writes, call.safe_to_retry
+        self.writes, self.safe_to_retry, self.not_done = call.writes, call.safe_to_retry, call.not_done
         if call.auth is None or not call.auth.value:
             self.secret_names = frozenset()
 

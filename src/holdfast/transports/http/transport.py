@@ -16,6 +16,7 @@ from holdfast.transports.http import headers
 from holdfast.transports.http.call import HttpCall, written
 from holdfast.transports.http.effect import HttpEffect
 from holdfast.transports.http.options import COMMON, checked_json, options_of, own_auth, refuse_others
+from holdfast.transports.http.refusals import is_refusal
 from holdfast.transports.http.urls import filled, query_of, read_url
 
 _OWN: Final = frozenset({*METHODS, *COMMON, "query", "json", "form", "body", "auth"})
@@ -126,12 +127,15 @@ def declared_of(called: Called, *, writes: bool) -> dict[str, Any]:
     """What the gate must know of an operation: what it declares, else what is usual for it."""
     operation = called.operation
     writes = writes if operation.writes is None else operation.writes
+    if not all(is_refusal(status) for status in operation.not_done):
+        raise InvalidRequest(f"{called.what}: not_done lists statuses from 400 to 599, such as [503]")
     return {
         "connector": called.name,
         "operation": called.operation_name,
         "writes": writes,
         "risk": operation.risk or ("med" if writes else "low"),
         "safe_to_retry": not writes if operation.safe_to_retry is None else operation.safe_to_retry,
+        "not_done": operation.not_done,
     }
 
 

@@ -84,6 +84,7 @@ class Acts:
             self._settler.check(held, call)
             return
         if isinstance(outcome, AttemptFailed):
+            outcome = msgspec.structs.replace(outcome, waited=call.waited()[0])
             calls.move(call, "failed")
             if not call.is_worth_keeping:
                 calls.drop(call)

@@ -35,6 +35,12 @@ def allowed(held: Held, call: Call, ruling: Ruling, task: p.TaskRow | None, now:
     return _decision(held, call, "allow", stage, ruling.rule, ruling.policy, ruling.reason, task_id, now)
 
 
+def done_before(held: Held, call: Call, ruling: Ruling, found: p.ReceiptRow, now: int) -> p.Note:
+    """The decision that nobody is asked to approve an act, because it was done under its key with the same request."""
+    reason = f"{ruling.reason}; receipt {found.id} has done it with the same request, so nobody is asked"
+    return _decision(held, call, "allow", "key", ruling.rule, ruling.policy, reason, None, now)
+
+
 def referred(held: Held, call: Call, ruling: Ruling, task: p.TaskRow, now: int) -> p.Note:
     """The decision that people must approve an act first."""
     rule, policy, reason = ruling.rule, ruling.policy, ruling.reason

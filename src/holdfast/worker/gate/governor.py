@@ -22,7 +22,7 @@ from holdfast.gate import judgement as j
 from holdfast.gate.call import JUDGED, Call, is_of, is_unaccounted
 from holdfast.gate.effects import Effect, Effects, Performable, is_effect
 from holdfast.gate.policy.policy import Policy
-from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.gate.proposals import RunFacts
 from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Payload
@@ -35,7 +35,6 @@ from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.step import STOPPED
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
-from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
 from holdfast.worker.attached import Attached
 from holdfast.worker.gate import entries, orphans, questions
@@ -166,7 +165,7 @@ class Governor:
             return self._refuse_unread(held, call, effect, error, now)
         if intent.proposal.former is not None:
             if call.key is None:
-                self._settler.judge_after(held, call, self._choose_key(held, call, effect, intent.proposal))
+                self._settler.judge_after(held, call, self._settler.choose_key(held, call, effect, intent.proposal))
                 return []
             proposal = msgspec.structs.replace(intent.proposal, key=call.key, former=None)
             intent = msgspec.structs.replace(intent, proposal=proposal)
@@ -199,8 +198,15 @@ class Governor:
                 return self._end_unbegun(held, call, now)
             case j.Act():
                 return self._act(held, call, verdict, now)
+            case j.Reuse(receipt=found):
+                note = entries.done_before(held, call, verdict.ruling, found, now)
+                changes: list[p.Gating] = [note, *questions.withdrawn(call, now)]
+                return self._decide(held, call, changes, partial(self._openings.reuse, held, call, found))
             case j.Refuse():
                 return self._refuse(held, call, verdict, now)
+            case j.Ask() if call.found is None and call.name not in proposal.key:  # another call may have this key
+                self._settler.judge_after(held, call, self._settler.find_receipt(held, call))
+                return []
             case j.Ask():
                 return self._ask(held, call, verdict, now)
             case j.Await():
@@ -219,16 +225,6 @@ class Governor:
         proposal = call.proposal
         ruling = await asyncio.get_running_loop().run_in_executor(None, policy.decide, proposal, facts, now)
         call.ruling = j.SlowRuling(policy, proposal, facts, ruling)
-
-    async def _choose_key(self, held: Held, call: Call, effect: Effect, proposal: Proposal) -> None:
-        """Find out whether an older version did the act, and kept its receipt under the key that it gave it."""
-        former = proposal.former or ""
-        found = await patiently(partial(self._store.receipt_of_key, held.key.tenant, former))
-        call.key = proposal.key
-        if found is not None:
-            maker = str(PromiseId(found.root).child(found.position))
-            if effect.has_key(proposal.key, cbor2.loads(found.request), maker):
-                call.key = former
 
     # -- verdicts --------------------------------------------------------------------------------------------------
 
@@ -310,7 +306,7 @@ class Governor:
 
     def _ask(self, held: Held, call: Call, verdict: j.Ask, now: int) -> Judged:
         task = questions.approval(held, call, verdict.ruling, call.approval, now)
-        call.approval = task
+        call.approval, call.found = task, None
         held.gate_of_run().ask(call, task)
         changes: list[p.Gating] = []
         if verdict.superseded is not None:

@@ -10,7 +10,7 @@ import cbor2
 
 from holdfast.audit.notes import named
 from holdfast.gate.call import Call, is_of
-from holdfast.gate.judgement import Refuse
+from holdfast.gate.judgement import Refuse, misuse_of_key
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
@@ -60,10 +60,10 @@ class Openings:
                 self._settler.background(self._take_over(held, call, found))
             case p.Taken(receipt=found) if found.id == call.reverses:
                 self._settler.judge_after(held, call, self._await_taker(held, call, found))
-            case p.Taken(receipt=found) if (found.connector, found.operation) != _operation(call):
-                self._refuse_key(held, call, found)
+            case p.Taken(receipt=found) if (reason := misuse_of_key(call.proposal, found)) is not None:
+                self._refuse(held, call, "key", reason)
             case p.Taken(receipt=found) if found.reversed_by is not None and not call.effect.key_once:
-                self._settler.judge_after(held, call, self._find_round(call, found))
+                self._settler.judge_after(held, call, self._settler.find_receipt(held, call))
             case p.Taken(receipt=found) if found.state == "succeeded":
                 self._reuse(held, call, found)
             case p.Taken(receipt=found) if is_of(found, call.promise):
@@ -85,14 +85,6 @@ class Openings:
             f"{full.most}"
         )
         self._refuse(held, call, "caps", reason)
-
-    def _refuse_key(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
-        """The key stands for another act: its result is not this one's, and the two cannot be distinguished."""
-        reason = (
-            f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
-            f"receipt {found.id}: let the key say which act it is for"
-        )
-        self._refuse(held, call, "key", reason)
 
     def _refuse(self, held: Held, call: Call, stage: str, reason: str) -> None:
         note = entries.refused(held, call, Refuse("ActionDenied", stage, reason), self._clock.now())
@@ -143,14 +135,6 @@ class Openings:
 
     # -- acts that were taken back -----------------------------------------------------------------------------------
 
-    async def _find_round(self, call: Call, found: p.ReceiptRow) -> None:
-        """The act under this key was taken back, so this is another one: its key is that of the next round."""
-        present: p.ReceiptRow | None = found
-        while present is not None and present.state == "succeeded" and present.reversed_by is not None:
-            call.round = present.round + 1
-            key = f"{found.first_key}#{call.round}"
-            present = await patiently(partial(self._store.receipt_of_key, found.tenant, key))
-
     async def _await_taker(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         """An act is being taken back: the call that needs its receipt is judged once more when that has ended."""
         wait = LOOK_AGAIN_SECONDS[0]
@@ -165,13 +149,18 @@ class Openings:
         by = await patiently(partial(self._store.receipt, found.tenant, found.reversed_by or ""))
         if held.dropped or call.state != "concluding":
             return
-        if by is not None and (by.connector, by.operation) == _operation(call):
+        if by is not None and misuse_of_key(call.proposal, by) is None:
             self._take(held, call, by)
         else:
             reason = f"receipt {found.id} was taken back already, by {found.reversed_by}"
             self._settler.settle(held, call, Err(Failure("holdfast.errors:NotReversible", reason)))
 
     # -- reusing -----------------------------------------------------------------------------------------------------
+
+    def reuse(self, held: Held, call: Call, found: p.ReceiptRow, _: p.Answer | None) -> None:
+        """The decision to take a recorded result is committed: nothing was opened, so nothing can be done instead."""
+        if not held.dropped:
+            self._reuse(held, call, found)
 
     def _reuse(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         """It was done before, under this key: the recorded result is the result.
@@ -215,8 +204,3 @@ class Openings:
         else:
             lost = Failure("holdfast.errors:StoreCorrupt", "the recorded result of the act is missing from the store")
             self._settler.settle(held, call, Err(lost))
-
-
-def _operation(call: Call) -> tuple[str, str]:
-    """What is done to whom, whatever the function is called."""
-    return call.proposal.connector, call.proposal.operation

@@ -28,7 +28,7 @@ def approval(held: Held, call: Call, ruling: Ruling, before: p.TaskRow | None, n
         "approval",
         _task_id(held, call, "approval", now),
         f"{proposal.name}: {proposal.connector} {proposal.operation} on {proposal.target or 'no target'}",
-        {"why": ruling.reason},
+        {"why": ruling.reason, **_earlier(call)},
         tier=wanted.tier,
         two_person=wanted.two_person,
         candidates=wanted.candidates,
@@ -37,6 +37,15 @@ def approval(held: Held, call: Call, ruling: Ruling, before: p.TaskRow | None, n
         expires_at=None if expires_in is None else now + expires_in * 1_000_000,
         created_at=_younger(before, now),
     )
+
+
+def _earlier(call: Call) -> dict[str, Any]:
+    """What was asked for under the key before, beside what is asked for now."""
+    found = None if call.found is None else call.found.receipt
+    if found is None:
+        return {}
+    asked = {"receipt": found.id, "run": found.run, "state": found.state, "fields": cbor2.loads(found.request)}
+    return {"earlier": asked}
 
 
 def outcome_task(
@@ -158,6 +167,7 @@ def _task(
         "risk": proposal.risk,
         "writes": proposal.writes,
         "reverse": proposal.reverse,
+        "key": proposal.key,
         "workflow": row.workflow,
         **more,
     }

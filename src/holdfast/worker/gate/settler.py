@@ -7,9 +7,15 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, Protocol
 
+import cbor2
+
 from holdfast.gate.call import Call, is_unaccounted
+from holdfast.gate.effects import Effect
+from holdfast.gate.judgement import Found
+from holdfast.gate.proposals import Proposal
 from holdfast.journal.attribution import decided_by
 from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import CallSettled
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
@@ -96,6 +102,25 @@ class Settler:
             call.earlier = present
         if found is not None:
             held.learn(found)
+
+    async def find_receipt(self, held: Held, call: Call) -> None:
+        """Look which receipt has the call's key. If its act was taken back, the key is that of the next round."""
+        tenant, first = held.key.tenant, call.proposal.key
+        found = await patiently(partial(self._store.receipt_of_key, tenant, first))
+        while found is not None and found.reversed_by is not None and not call.effect.key_once:
+            call.round = found.round + 1
+            found = await patiently(partial(self._store.receipt_of_key, tenant, f"{first}#{call.round}"))
+        call.found = Found(found)
+
+    async def choose_key(self, held: Held, call: Call, effect: Effect, proposal: Proposal) -> None:
+        """Find out whether an older version did the act, and kept its receipt under the key that it gave it."""
+        former = proposal.former or ""
+        found = await patiently(partial(self._store.receipt_of_key, held.key.tenant, former))
+        call.key = proposal.key
+        if found is not None:
+            maker = str(PromiseId(found.root).child(found.position))
+            if effect.has_key(proposal.key, cbor2.loads(found.request), maker):
+                call.key = former
 
     def witness(self, held: Held, call: Call) -> None:
         """Judge the call once more when it is known whether the audit records its answers."""

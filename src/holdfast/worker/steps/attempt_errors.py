@@ -5,7 +5,7 @@ Errors of httpx, requests, aiohttp and urllib are known by their names and membe
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -22,14 +22,7 @@ from holdfast.journal.error_classes import (
 )
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.failures import describe
-
-_RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
-
-_OPEN_STATUSES: Final = frozenset({408, 500, 502, 503, 504})
-"""Answers that do not say whether a request was carried out: it may have been before the answering side gave up."""
-
-LONGEST_WAIT_SECONDS: Final = 366 * 86400.0
-"""Nobody is left alone for longer, whatever they ask for: the time of the next attempt must be one."""
+from holdfast.transports.http.refusals import leaves_open, may_mend, seconds_of
 
 _NO_ANSWER: Final = frozenset(
     {
@@ -55,11 +48,12 @@ _NO_ANSWER: Final = frozenset(
 """Errors of the usual HTTP libraries, and Python's own, that leave open whether a request was carried out."""
 
 
-def is_unknown(error: BaseException, *, writes: bool) -> bool:
+def is_unknown(error: BaseException, *, writes: bool, not_done: Collection[int] = ()) -> bool:
     """Whether what was sent may have arrived although no answer came: known by its class, in any library.
 
     Libraries wrap what happened: as the cause, as the reason, or as an argument of their own error. For an act that
-    ``writes``, an answer that leaves it open is none. A transport knows it, and says so.
+    ``writes``, an answer that leaves it open is none, unless its status is in ``not_done`` and is the error's own: a
+    status further inside may be that of another request. A transport knows it, and says so.
     """
     if isinstance(error, TransportFailed):
         return error.is_unknown
@@ -72,21 +66,40 @@ def is_unknown(error: BaseException, *, writes: bool) -> bool:
         seen.add(id(one))
         if any(kind.__name__ in _NO_ANSWER for kind in type(one).__mro__):
             return True
-        if writes and _leaves_open(one):
+        if writes and _leaves_open(one, not_done if one is error else ()):
             return True
         found += [one.__cause__, one.__context__, _attribute(one, "reason"), *one.args]
     return False
 
 
-def _leaves_open(error: BaseException) -> bool:
-    status = _status(error) or _attribute(error, "code")  # urllib's calls it so
-    return isinstance(status, int) and status in _OPEN_STATUSES
+def _leaves_open(error: BaseException, not_done: Collection[int]) -> bool:
+    status = _own_status(error) or _attribute(error, "code")  # some errors call it so
+    return isinstance(status, int) and leaves_open(status) and status not in not_done
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status behind an error of httpx, requests or aiohttp."""
-    status = _attribute(_attribute(error, "response"), "status_code") or _attribute(error, "status")
-    return status if isinstance(status, int) else None
+    """The HTTP status of an error of any library, or of the error that is its cause."""
+    return next((status for one in _causes(error) if (status := _own_status(one)) is not None), None)
+
+
+def _own_status(error: BaseException) -> int | None:
+    """The status that the error itself, or its response, has: httpx, requests, aiohttp, urllib, clients of services."""
+    for holder in (error, _attribute(error, "response")):
+        for name in ("status_code", "status"):
+            status = _attribute(holder, name)
+            if isinstance(status, int) and 100 <= status <= 599:
+                return int(status)
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it was raised from, each once."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        yield one
+        seen.add(id(one))
+        one = one.__cause__
 
 
 def _attribute(error: object, name: str) -> Any:
@@ -102,22 +115,26 @@ def is_terminal(error: BaseException) -> bool:
     if isinstance(error, TransportFailed):
         return not error.retryable
     status = _status(error)
-    return status is not None and 400 <= status < 500 and status not in _RETRYABLE_STATUSES
+    return status is not None and status >= 400 and not may_mend(status)
 
 
-def retry_after(error: BaseException) -> float | None:
-    """How long the other side asked to be left alone: a RetryableError's wish, or a Retry-After header in seconds."""
+def retry_after(error: BaseException, now: int) -> float | None:
+    """How long the other side asked to be left alone: a RetryableError's wish, or the header of an answer.
+
+    ``now`` is the present time in microseconds.
+    """
+    wishes = (seconds_of(_wish(one), now / 1e6) for one in _causes(error))
+    return next((wish for wish in wishes if wish is not None), None)
+
+
+def _wish(error: BaseException) -> object:
+    wish = _attribute(error, "retry_after")
+    if wish is not None:
+        return wish
+    headers = _attribute(_attribute(error, "response") or error, "headers")
     try:
-        wish = getattr(error, "retry_after", None)
-        if wish is None:
-            holder = getattr(error, "response", None) or error
-            headers = getattr(holder, "headers", None)
-            wish = None if headers is None else headers.get("Retry-After")
-        seconds = None if wish is None else float(wish)
-        if seconds is None or not math.isfinite(seconds):
-            return None
-        return min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
-    except Exception:  # whatever it is, it is no number of seconds
+        return headers.get("Retry-After")
+    except Exception:  # whatever it is, it has no headers
         return None
 
 

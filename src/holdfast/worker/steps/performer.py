@@ -13,6 +13,8 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import AuthorError, TerminalError
 from holdfast.gate.effects import Arguments, Performable
 from holdfast.journal.error_classes import error_class
@@ -184,11 +186,12 @@ class Performer:
                 performance.unknown = True
                 outcome = _judged(performance, AttemptFailed(promise, failure_of(error), attempt, started_at))
         except Exception as error:
-            outcome = _failed(performance, error.error if isinstance(error, Escaped) else error, started_at)
+            failed = error.error if isinstance(error, Escaped) else error
+            outcome = _failed(performance, failed, started_at, self._clock.now())
         except BaseException as error:
             if is_interrupt(error) or not performance.under_way:
                 raise
-            outcome = _failed(performance, error, started_at)
+            outcome = _failed(performance, error, started_at, self._clock.now())
         finally:
             _performance.set(None)  # what the engine does from here on is not the step's
             if span is not None:
@@ -279,23 +282,25 @@ def _failure_in(outcome: Outcome | None) -> Failure | None:
     return outcome.outcome.failure if outcome is not None and isinstance(outcome.outcome, Err) else None
 
 
-def _failed(performance: Performance, error: BaseException, started_at: int) -> Outcome:
+def _failed(performance: Performance, error: BaseException, started_at: int, now: int) -> Outcome:
     """Tell what another attempt may mend from what it cannot."""
     promise, attempt, failure = performance.promise, performance.attempt, failure_of(error)
+    not_done = performance.step.not_done
     if isinstance(error, TerminalError | AuthorError):
-        performance.unknown = performance.writes and is_unknown(error, writes=True)
+        performance.unknown = performance.writes and is_unknown(error, writes=True, not_done=not_done)
         return CallSettled(promise, Err(failure), attempt, started_at)
     # What interrupts may have come at any moment of the act.
     interrupted = isinstance(error, KeyboardInterrupt | GeneratorExit)
-    performance.unknown = interrupted or is_unknown(error, writes=performance.writes)
+    performance.unknown = interrupted or is_unknown(error, writes=performance.writes, not_done=not_done)
     if is_terminal(error):
         return CallSettled(promise, Err(failure), attempt, started_at)
-    return _judged(performance, AttemptFailed(promise, failure, attempt, started_at, retry_after(error)))
+    return _judged(performance, AttemptFailed(promise, failure, attempt, started_at, retry_after(error, now)))
 
 
 def _judged(performance: Performance, failed: AttemptFailed) -> Outcome:
     """The failed attempt, or the end of it all where its call wants no other attempt after such an error."""
     on = performance.retry.on
     if not on or error_class(failed.failure) in on:
-        return failed
+        limited = performance.retry.deadline is not None and performance.timeout is not None
+        return msgspec.structs.replace(failed, timeout_seconds=performance.timeout) if limited else failed
     return CallSettled(failed.promise_id, Err(failed.failure), failed.attempt, failed.started_at)

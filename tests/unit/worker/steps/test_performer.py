@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast import RetryableError, TerminalError, step
+from holdfast.journal.error_classes import error_members
 from holdfast.journal.payload import Err, Ok
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.programs.function.decorators import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
-from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, run_virtually
 from holdfast.worker.steps.performance import Performance
 from holdfast.worker.steps.performer import Performer
 
@@ -33,6 +36,19 @@ class HTTPError(Exception):
     def __init__(self, status: int, **headers: str) -> None:
         super().__init__(f"status {status}")
         self.response = Response(status, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+class Declined(Exception):
+    """The error of a client of some service, which keeps the status in a field of its own."""
+
+    def __init__(self, status: int, field: str) -> None:
+        super().__init__(f"{field} {status}")
+        setattr(self, field, SimpleNamespace(status=status) if field == "response" else status)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
 
 
 def ignore(_performance: object, _details: bytes) -> None:
@@ -107,18 +123,44 @@ def test_what_the_other_side_refuses_for_good_is_not_tried_again(error: Exceptio
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        *(Declined(422, field) for field in ("status_code", "status", "response")),
+        caused(ValueError("wrapped"), Declined(422, "status_code")),
+        caused(ValueError("twice"), caused(ValueError("wrapped"), HTTPError(422))),
+    ],
+    ids=str,
+)
+def test_the_status_of_an_error_is_found_wherever_its_library_keeps_it(error: Exception) -> None:
+    """G-34a: as a field of its own, of its response, or of the error that it was raised from."""
+    outcome = raising(error)
+    assert isinstance(outcome, CallSettled)
+    assert isinstance(outcome.outcome, Err)
+    assert error_members(outcome.outcome.failure) == {"status": 422, "class": "transport"}
+
+
+def test_what_is_no_status_of_http_is_none() -> None:
+    """A number by the same name may mean anything."""
+    assert isinstance(raising(Declined(3, "status")), AttemptFailed)
+
+
+@pytest.mark.parametrize(
     ("error", "seconds"),
     [
         (HTTPError(429, Retry_After="7"), 7.0),
         (HTTPError(503, Retry_After="0.5"), 0.5),
         (RetryableError("later", after=12), 12.0),
-        (HTTPError(429, Retry_After="Fri, 31 Dec 1999 23:59:59 GMT"), None),
+        (HTTPError(429, Retry_After="Fri, 31 Dec 1999 23:59:59 GMT"), 0.0),
+        (HTTPError(429, Retry_After=formatdate(EPOCH_MICROSECONDS // 1_000_000 + 90, usegmt=True)), 90.0),
+        (HTTPError(429, Retry_After="soon"), None),
+        (HTTPError(429, Retry_After="9" * 5000), None),
+        (caused(ValueError("wrapped"), HTTPError(429, Retry_After="7")), 7.0),
         (HTTPError(429), None),
     ],
     ids=str,
 )
 def test_the_other_sides_wish_for_patience_is_passed_on(error: Exception, seconds: float | None) -> None:
-    """G-34: Retry-After in seconds, and a RetryableError's own, are honoured."""
+    """G-34a: Retry-After in seconds or as a date, also of the error's cause, and a RetryableError's own."""
     outcome = raising(error)
     assert isinstance(outcome, AttemptFailed)
     assert outcome.retry_after_seconds == seconds

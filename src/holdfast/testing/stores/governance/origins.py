@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.testing.stores.governance.samples import bodies, note
 from holdfast.testing.stores.samples import (
     NOW,
     RUNNING,
     SERVES,
     WAITING,
+    WORKFLOW,
     advanced,
     begun,
     commit,
@@ -50,6 +52,46 @@ class Origins(Topic):
         """A run without an actor has none in its row."""
         run = await begun(store, start())
         assert (run.workspace, run.actor, run.trigger_type, run.trigger_ref) == ("", None, None, None)
+
+    @on_fresh_store
+    async def test_a_trigger_starts_one_run_of_a_tenant(self, store: p.Store) -> None:
+        """Whatever the ids, also within one batch and beside a person's note. Another tenant's is another."""
+        answers = await store.commit(
+            [
+                start("one", trigger_key=b"hook"),
+                start("two", trigger_key=b"hook"),
+                start("two", trigger_key=b"mail"),
+                start("one", tenant="bolt", trigger_key=b"hook"),
+            ]
+        )
+        there = p.Exists(WORKFLOW, b"greet one", "one")
+        assert answers == [p.Started(1), there, p.Started(1), p.Started(1)]
+        assert await commit(store, start("three", trigger_key=b"hook", owner="ann", attached=(note(),))) == there
+        assert await commit(store, p.Operate(note(id="a"), (start("three", trigger_key=b"hook"),))) == there
+        assert await bodies(store) == []
+        assert await store.get([key("three")]) == []
+
+    @on_fresh_store
+    async def test_the_run_of_a_trigger_is_found_before_that_of_an_id(self, store: p.Store) -> None:
+        """A run that other starts have made, as forks and instances are, is not the trigger's."""
+        await store.commit([start("one", trigger_key=b"hook"), start("two")])
+        assert await commit(store, start("two", trigger_key=b"hook")) == p.Exists(WORKFLOW, b"greet one", "one")
+        assert await commit(store, start("two", trigger_key=b"mail")) == p.Exists(WORKFLOW, b"greet two", "two")
+        assert await commit(store, start("three", trigger_key=b"mail")) == p.Started(1)
+
+    @on_fresh_store
+    async def test_the_same_start_of_a_trigger_is_recognised(self, store: p.Store) -> None:
+        """Its answer may have been lost: it is not told that the run is another's."""
+        leased = start("one", trigger_key=b"hook", owner="ann")
+        assert await store.commit([leased]) == await store.commit([leased]) == [p.Started(1)]
+
+    @on_fresh_store
+    async def test_a_trigger_may_start_a_run_again_once_its_run_is_pruned(self, store: p.Store) -> None:
+        """Nothing is known of the first any more."""
+        failed = p.Projection("failed", error="no")
+        await begun(store, start("one", projection=failed, trigger_key=b"hook"))
+        assert await store.prune(NOW + 1, 10) == 1
+        assert await commit(store, start("two", trigger_key=b"hook")) == p.Started(1)
 
     @on_fresh_store
     async def test_a_run_begins_where_it_is_first_leased(self, store: p.Store) -> None:
