@@ -84,6 +84,7 @@ The tree is split by who must act::
     │   ├── NotAuthenticated         a request that does not say who sends it
     │   │   └── NotTheOperator       a request without the operator's key, to a server for the operator alone
     │   ├── LoginRefused             somebody whom the provider knows, and nobody here
+    │   ├── LoginTooOld              a login that must be proved again for what is asked
     │   ├── CrossSiteRequest         a change that a page of another site sent
     │   ├── ServerReadOnly           the server changes nothing
     │   ├── RouteNotFound            nothing is at this path
@@ -181,6 +182,7 @@ from holdfast.errors.http import (
     BodyTooLarge,
     CrossSiteRequest,
     LoginRefused,
+    LoginTooOld,
     MalformedRequest,
     MethodNotAllowed,
     NotAuthenticated,
@@ -278,6 +280,7 @@ __all__ = [
     "LastRuler",
     "LawBroken",
     "LoginRefused",
+    "LoginTooOld",
     "MalformedRequest",
     "ManifestBlocked",
     "MethodNotAllowed",

@@ -20,10 +20,12 @@ from holdfast.client.people.refused_logins import RefusedLogin, note_login
 from holdfast.client.people.sessions import ConsoleSessions
 from holdfast.errors import LoginRefused, NameTaken, ServerReadOnly
 from holdfast.people.identities import (
+    LINK,
     LINKED,
     LINKED_BY_PEOPLE,
     LOGIN,
     Identity,
+    identity_details,
     identity_key,
     link_command,
     may_log_in,
@@ -60,8 +62,10 @@ class Identities:
         self._engine = engine
         self._sessions = ConsoleSessions(engine)
 
-    async def begin(self, vouched: Vouched, *, make: bool, read_only: bool = False) -> str:
-        """Log somebody in; gives the new session's secret. With ``make`` a user who is not there is made.
+    async def begin(self, vouched: Vouched, *, make: bool, read_only: bool = False, proved_at: int = 0) -> str:
+        """Log somebody in who authenticated at ``proved_at``; gives the new session's secret.
+
+        With ``make`` a user who is not there is made.
 
         Raises LoginRefused where there is no user of this very spelling, the user is another account's, or a person
         must link the account first; NotPermitted where the user is disabled, LastRuler where the claims would leave the
@@ -83,7 +87,7 @@ class Identities:
             await self._link(user, vouched)  # first: of two accounts with one name, one alone may change the user
             await self._make_or_change(user, vouched)
         return await self._sessions.begin_for(
-            vouched.tenant, vouched.user if user is None else user.name, vouched.issuer
+            vouched.tenant, vouched.user if user is None else user.name, vouched.issuer, proved_at
         )
 
     async def end(self, secret: str) -> None:
@@ -147,14 +151,14 @@ class Identities:
         _check_link(user, row, vouched)
         if row is not None and row.status == LINKED:
             return
-        body = write_identity(Identity(vouched.issuer, vouched.subject, LOGIN))
+        link = Identity(vouched.issuer, vouched.subject, LOGIN)
 
         def change(present: p.ItemRow | None) -> Change:
             _check_link(user, present, vouched)
-            return Change(body, LINKED, details={"issuer": vouched.issuer, "subject": vouched.subject})
+            return Change(write_identity(link), LINKED, details=identity_details(link))
 
         key = identity_key(vouched.tenant, vouched.user)
-        await change_item(self._engine, key, "link_identity", change, by=BY, reason=_reason(vouched))
+        await change_item(self._engine, key, LINK, change, by=BY, reason=_reason(vouched))
 
 
 def _check_link(user: User | None, row: p.ItemRow | None, vouched: Vouched) -> None:

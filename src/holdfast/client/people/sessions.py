@@ -9,44 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.client.items import Change, change_item
 from holdfast.client.people.binding import Binding
 from holdfast.client.people.permission import operating
 from holdfast.people import tokens
+from holdfast.people.sessions import (
+    ENDED,
+    LOG_IN,
+    LOG_OUT,
+    OPEN,
+    SESSION,
+    ConsoleSession,
+    read_session,
+    session_details,
+    write_session,
+)
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
-SESSION: Final = "session"
-OPEN: Final = "open"
-ENDED: Final = "ended"
 SESSION_SECONDS: Final = 12 * 3600
 """How long a session is good: a working day."""
 KEPT_SECONDS: Final = 86_400
 """So long its item is kept after it is over."""
 
 
-class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a session's item says. ``token`` is the id of the token, ``digest`` the SHA-256 of its secret, as hex;
-    ``issuer`` is who vouched for the user where there is no token."""
+class FoundSession(NamedTuple):
+    """A session that is good, with a client that acts for whoever has it."""
 
-    user: str
-    expires_at: int
-    token: str = ""
-    digest: str = ""
-    issuer: str = ""
-
-
-_decoder = msgspec.json.Decoder(ConsoleSession)
-
-
-def read_session(row: p.ItemRow) -> ConsoleSession:
-    return _decoder.decode(row.body)
+    client: Holdfast
+    session: ConsoleSession
 
 
 class ConsoleSessions:
@@ -62,14 +57,18 @@ class ConsoleSessions:
         async with operating(client, "users.see_self"):
             caller = client.caller
         assert caller is not None
-        return await self._keep(caller.tenant, caller.user, presented.id, presented.digest.hex())
+        now = self._engine.clock.now()
+        session = ConsoleSession(caller.user, _end(now), presented.id, presented.digest.hex(), proved_at=now)
+        return await self._keep(caller.tenant, session)
 
-    async def begin_for(self, tenant: str, user: str, issuer: str) -> str:
-        """Log a user in for whom a provider of identities vouches. Gives the secret."""
-        return await self._keep(tenant, user, "", "", issuer)
+    async def begin_for(self, tenant: str, user: str, issuer: str, proved_at: int = 0) -> str:
+        """Log a user in for whom a provider of identities vouches, and who authenticated there at this time. Gives the
+        secret."""
+        end = _end(self._engine.clock.now())
+        return await self._keep(tenant, ConsoleSession(user, end, issuer=issuer, proved_at=proved_at))
 
-    async def client(self, secret: str) -> Holdfast | None:
-        """A client that acts for whoever has this session; None where it is over, or there is none."""
+    async def find(self, secret: str) -> FoundSession | None:
+        """The session with this secret; None where it is over, or there is none."""
         row = await self._row(secret)
         if row is None or row.status != OPEN:
             return None
@@ -79,7 +78,8 @@ class ConsoleSessions:
         from holdfast.client.people.bound_client import ActingHoldfast
 
         presented = tokens.Presented(session.token, bytes.fromhex(session.digest)) if session.token else None
-        return ActingHoldfast(self._engine, Binding(self._engine, row.tenant, session.user, presented))
+        binding = Binding(self._engine, row.tenant, session.user, presented)
+        return FoundSession(ActingHoldfast(self._engine, binding), session)
 
     async def end(self, secret: str) -> ConsoleSession | None:
         """Log out; gives the session that was ended. Nothing happens where there is no such session."""
@@ -88,23 +88,25 @@ class ConsoleSessions:
             return None
         session = read_session(row)
         ended = Change(row.body, ENDED, self._engine.clock.now() + KEPT_SECONDS * 1_000_000)
-        await change_item(self._engine, row.key, "logout", lambda _: ended, by=session.user)
+        await change_item(self._engine, row.key, LOG_OUT, lambda _: ended, by=session.user)
         return session
 
-    async def _keep(self, tenant: str, user: str, token: str, digest: str, issuer: str = "") -> str:
-        secret, engine = secrets.token_hex(32), self._engine
-        session = ConsoleSession(user, engine.clock.now() + SESSION_SECONDS * 1_000_000, token, digest, issuer)
-        details = {"token": token} if token else {"issuer": issuer}
+    async def _keep(self, tenant: str, session: ConsoleSession) -> str:
+        secret = secrets.token_hex(32)
         key = p.ItemKey(tenant, SESSION, _id_of(secret))
 
         due_at = session.expires_at + KEPT_SECONDS * 1_000_000
-        fresh = Change(msgspec.json.encode(session), OPEN, due_at, details)
-        await change_item(engine, key, "login", lambda _: fresh, by=user)
+        fresh = Change(write_session(session), OPEN, due_at, session_details(session))
+        await change_item(self._engine, key, LOG_IN, lambda _: fresh, by=session.user)
         return secret
 
     async def _row(self, secret: str) -> p.ItemRow | None:
         found = await self._engine.whole_store.items(SESSION, 1, id=_id_of(secret))
         return found[0] if found else None
+
+
+def _end(now: int) -> int:
+    return now + SESSION_SECONDS * 1_000_000
 
 
 def _id_of(secret: str) -> str:
