@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from holdfast.audit import records
+from holdfast.audit.check.receipt_accounts import undo_of
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Payload
 from holdfast.journal.promise import PromiseId
@@ -26,7 +27,7 @@ def check_steering(simulation: Simulation, runs: list[p.Run], receipts: list[p.R
     if len({receipt.tenant for receipt in receipts}) > 1:
         simulation.reached["two tenants"] += 1
     _tenants_are_apart(simulation, receipts, recorded)
-    _reversed_once(receipts)
+    _taken_back_once(receipts, recorded)
     _steering_is_recorded(simulation, runs, recorded)
     _calls_got_their_own(simulation, runs, receipts)
     _children_were_asked_for(simulation, runs)
@@ -52,20 +53,27 @@ def _tenants_are_apart(simulation: Simulation, receipts: list[p.ReceiptRow], rec
             raise Violation(f"an act of {deed.key} was done in {deed.place[0]} (G10)")
 
 
-def _reversed_once(receipts: list[p.ReceiptRow]) -> None:
-    """An act that was taken back had succeeded, was taken back once, and the two receipts name each other (G11)."""
+def _taken_back_once(receipts: list[p.ReceiptRow], recorded: Recorded) -> None:
+    """An act that was taken back had succeeded, was taken back once, and names what did so (G11): the receipt of a
+    reversal, which names it, too, or an undo, which the audit records."""
     by_id = {(receipt.tenant, receipt.id): receipt for receipt in receipts}
-    taken = [receipt for receipt in receipts if receipt.reverses is not None and receipt.state == "succeeded"]
-    for place, count in Counter((receipt.tenant, receipt.reverses or "") for receipt in taken).items():
+    taken = [
+        ((receipt.tenant, receipt.reverses), receipt.id)
+        for receipt in receipts
+        if receipt.reverses is not None and receipt.state == "succeeded"
+    ]
+    undone = [(entry.tenant, undo_of(record)) for entry, record in recorded]
+    taken += [((tenant, undo[0]), undo[1]) for tenant, undo in undone if undo is not None]
+    for place, count in Counter(place for place, _ in taken).items():
         if count > 1:
             raise Violation(f"receipt {place} was taken back {count} times (G11)")
-    for receipt in taken:
-        first = by_id.get((receipt.tenant, receipt.reverses or ""))
-        if first is None or first.state != "succeeded" or first.reversed_by != receipt.id:
-            raise Violation(f"receipt {receipt.id} takes back {receipt.reverses}, which is {first} (G11)")
-    named = {(receipt.tenant, receipt.id) for receipt in taken}
+    for place, by in taken:
+        first = by_id.get(place)
+        if first is None or first.state != "succeeded" or first.reversed_by != by:
+            raise Violation(f"{by} takes back {place}, which is {first} (G11)")
     for receipt in receipts:
-        if receipt.reversed_by is not None and (receipt.tenant, receipt.reversed_by) not in named:
+        place = receipt.tenant, receipt.id
+        if receipt.reversed_by is not None and (place, receipt.reversed_by) not in taken:
             raise Violation(f"receipt {receipt.id} names {receipt.reversed_by}, which did not take it back (G11)")
 
 
@@ -100,6 +108,8 @@ def _calls_got_their_own(simulation: Simulation, runs: list[p.Run], receipts: li
                 name, arguments, key = _asked(simulation, run, call)
                 if call.promise_id in before or str(call.promise_id) not in key:
                     continue
+                if call.undoes is not None and (run.key.tenant, key) not in requests:
+                    continue  # it was another run's to undo, or taken back already (G3)
                 if requests.get((run.key.tenant, key)) != arguments:
                     raise Violation(f"{name} of run {run.key.run} got what {key} did not do (G13)")
 

@@ -155,3 +155,25 @@ def test_a_cell_is_not_said_to_wait_for_what_is_held(virtual: Ground) -> None:
             assert (listed.held, listed.intents) == (2, ())
 
     virtual.play(main)
+
+
+def test_a_fork_has_the_receipts_that_are_held(virtual: Ground) -> None:
+    """They have come: released there, the cell handles them. A later fork of the fork has them, too."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground, FAULTY) as app:
+            await park(app, held=2)
+            await app.machines.fork(FAULTY, "later", by="ann")
+            await app.machines.fork(FAULTY, "last", tenant="later", by="ann")
+        async with shop(ground, MENDED) as app:
+            for tenant in ("later", "last"):
+                cell = app.cell(KIND, "a", tenant=tenant)
+                assert [each.kind for each in (await cell.diagnose()).causes][:1] == ["parked"]
+                await cell.release(by="ann")
+                while (state := await cell.state()) is None or state.stage == "charging":
+                    await app.changed(0.1)
+                assert state.stage == "cancelled, then paid"
+        async with shop(ground, FAULTY) as app:
+            assert all([each.good async for each in app.machines.verify(KIND)])
+
+    virtual.play(main)

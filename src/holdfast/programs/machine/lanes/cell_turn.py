@@ -32,10 +32,12 @@ from holdfast.programs.machine.lanes.held_events import (
     Occurrence,
     ProgressArrived,
     ReceiptArrived,
+    adopted_elsewhere,
     file,
     hold,
     parking_cause,
     read_held,
+    received,
     write_held,
 )
 from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
@@ -63,6 +65,10 @@ class CellCall(msgspec.Struct, gc=False):
     awaited: bool = True
 
 
+RULES: Final = 1
+"""The rules of now: what is acknowledged is held without limit, and a fork has the receipts that are held."""
+
+
 class KnownTurn(msgspec.Struct, frozen=True):
     """What is known before a turn: why an event, by its number, parks its cell unhandled; by which rules it goes."""
 
@@ -86,7 +92,7 @@ class CellTurn:
         secrets: set[str | bytes | int | float],
         known: KnownTurn = NOTHING_KNOWN,
     ) -> None:
-        self.holds_more = False  # than earlier rules would
+        self.rules = 0  # by which it goes, where earlier ones would have done something else
         self.changed: dict[bytes, CellRecord | None] = {}
         self.calls: list[CellCall] = []
         self.emitted: list[LaneMessage] = []
@@ -332,18 +338,14 @@ class CellTurn:
         self.changed[record.key] = replace(record, last_active=self._where.now)
 
     def _adopt(self, key: bytes, adoption: Adoption) -> None:
-        """A cell comes from elsewhere. One that exists here already stays as it is.
-
-        What it had asked for there is not asked for here, and no receipt will come: it is parked if it waits for one.
-        """
+        """A cell comes from elsewhere. One that exists here already stays as it is. No receipt of what it had asked for
+        there will come here: it is parked if it waits for one. Those that are held for it have come."""
         if self.record(key) is not None:
             return
         adopted = decode_cell(adoption.record)
-        open_effects = ", ".join(f"{each.effect} {each.sequence}" for each in adopted.intents)
-        if open_effects and adopted.status not in TERMINAL:
-            reason = adopted.reason or f"forked from {adoption.source} while effects were open: {open_effects}"
-            adopted = replace(adopted, status="parked", reason=reason)
-        self.changed[key] = replace(adopted, intents=())
+        came = () if self._known.goes_by_earlier_rules else received(adopted)
+        self.rules = max(self.rules, RULES if came else 0)
+        self.changed[key] = adopted_elsewhere(adopted, adoption.source, came)
 
     # -- a cell that does not ------------------------------------------------------------------------------------------
 
@@ -364,7 +366,7 @@ class CellTurn:
             if self._known.goes_by_earlier_rules:
                 self._refuse(record, occurrence, f"{HELD_BEFORE:,} events are held for its parked cell already")
                 return
-            self.holds_more = True
+            self.rules = RULES
         self._changed(replace(record, held=hold(record.held, occurrence)))
 
     def _refuse(self, record: CellRecord, occurrence: Happening, why: str = "") -> None:

@@ -76,9 +76,9 @@ class CheckedLane(LaneProgram):
         return self._note.code
 
     def _known(self) -> KnownTurn:
-        """As it was recorded. A turn that holds more for a cell than earlier rules allowed says so."""
+        """As it was recorded. A turn that went by rules that differ from earlier ones says so."""
         note = self._note
-        return KnownTurn({number: reason for number, reason, _ in note.failures}.get, not note.holds_more)
+        return KnownTurn({number: reason for number, reason, _ in note.failures}.get, not note.rules)
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Alarms are hints: what the journal has is repeated."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import cbor2
 import msgspec
+from msgspec.structs import replace
 
-from holdfast.cells.cell import CellIntent, CellRecord, CellTimer
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, intents_in_order
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
@@ -113,6 +115,32 @@ def in_flight(record: CellRecord, root: bytes) -> list[CellIntent]:
         return list(record.intents)
     came = {each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)}
     return [each for each in record.intents if PromiseId(each.origin or root, (each.position,)) not in came]
+
+
+def received(record: CellRecord) -> list[CellIntent]:
+    """The intents of a parked cell whose receipts are held for it, each with the root of the lane that asked for it: in
+    whichever lane the cell is then, its receipts are known to be its own."""
+    came = [each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)]
+    origins = {each.origin for each in record.intents}
+    found = []
+    for promise in came:
+        origin = promise.root if promise.root in origins else None
+        found += [
+            replace(each, origin=promise.root)
+            for each in record.intents
+            if (each.origin, each.position) == (origin, promise.path[-1])
+        ]
+    return intents_in_order(found)
+
+
+def adopted_elsewhere(record: CellRecord, source: str, came: Sequence[CellIntent]) -> CellRecord:
+    """A cell as it begins where no receipt of what it had asked for will come, but those that ``came`` already."""
+    ended = {each.sequence for each in came}
+    left = ", ".join(f"{each.effect} {each.sequence}" for each in record.intents if each.sequence not in ended)
+    if left and record.status not in TERMINAL:
+        reason = record.reason or f"forked from {source} while effects were open: {left}"
+        record = replace(record, status="parked", reason=reason)
+    return replace(record, intents=tuple(came))
 
 
 def _is_report_of(held: bytes, promise: PromiseId) -> bool:

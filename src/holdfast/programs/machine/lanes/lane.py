@@ -330,7 +330,7 @@ class LaneProgram:
             tuple(self._succession.moved),
             self._succession.more,
             self._changed_code(),
-            turn.holds_more,
+            turn.rules,
         )
         changes = tuple(each.change for each in cells)
         opens = self._succession.opens

@@ -38,8 +38,8 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     and the key: a replay takes them from here and does not decide again. ``due`` are the cells whose timers had come.
     ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key. ``moved`` are
     the cells that were handed over, and ``more`` is whether there are others to hand over. ``code`` is the code and the
-    manifest by which the turn ran, where the turn before ran by others. ``holds_more`` is whether more events are held
-    for a cell than earlier rules allowed."""
+    manifest by which the turn ran, where the turn before ran by others. ``rules`` are those by which it
+    went, where earlier ones would have done something else."""
 
     cells: tuple[CellNote, ...]
     intents: tuple[IntentNote, ...]
@@ -51,7 +51,7 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     moved: tuple[bytes, ...] = ()
     more: bool = False
     code: bytes | None = None
-    holds_more: bool = False
+    rules: int = 0
 
     def write(self) -> Payload:
         """The note as the journal has it."""
@@ -59,7 +59,7 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
         intents = [[each.key, each.effect, each.sequence] for each in self.intents]
         failures = [list(each) for each in self.failures]
         told = [list(each) for each in self.sent], [list(each) for each in self.annotations]
-        rest: list[object] = [self.code, True] if self.holds_more else [] if self.code is None else [self.code]
+        rest: list[object] = [self.code, self.rules] if self.rules else [] if self.code is None else [self.code]
         if self.moved or self.more or rest:
             rest = [list(self.moved), self.more, *rest]
         return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told, *rest]))
