@@ -128,21 +128,22 @@ class _Estimate:
         return _SCALAR
 
     def _path(self, tree: Tree, bound: Mapping[str, Extent]) -> Extent:
-        """A path over variables is looked up; of anything else a part is at most as large as the whole."""
-        steps: list[str | int] = []
+        """A path over variables is looked up, as far as its steps are constants; of anything else, and behind a step
+        that is computed, a part is at most as large as the whole."""
+        steps: list[str | int | None] = []
         base = tree
         while isinstance(base, Selection | Subscript | Presence):
             if isinstance(base, Subscript):
                 self.extent(base.index, bound)
-            step = step_of(base)
-            if step is not None:
-                steps.append(step)
+            steps.append(step_of(base))
             base = base.operand
         if not isinstance(base, Variable) or (base.name in bound and not base.absolute):
             whole = bound[base.name] if isinstance(base, Variable) else self.extent(base, bound)
-            return whole if base is tree else Extent(whole.units, whole.units // ITEM, whole.units)
+            return whole if base is tree else _part(whole)
         value = self._variables.get(base.name)
         for step in reversed(steps):
+            if step is None:
+                return _part(self._of_value(value))
             try:
                 value = value[step]  # type: ignore[index]  # what cannot be looked up has no value
             except (LookupError, TypeError):
@@ -188,6 +189,10 @@ class _Estimate:
                 return Extent(given[0].item + ITEM, given[0].item // ITEM, given[0].item)
             case _:
                 return _SCALAR
+
+
+def _part(whole: Extent) -> Extent:
+    return Extent(whole.units, whole.units // ITEM, whole.units)
 
 
 def _either(one: Extent, other: Extent) -> Extent:

@@ -75,6 +75,22 @@ def _judged(attack: Attack, act: Act, count: int) -> str | None:
     return f"{_shown(attack)} takes {shown} ms for {count}, and twice as often each time"
 
 
+def slow_when_large(attack: Attack, act: Act, characters: int) -> str | None:
+    """The growth of processor time in the last doubling up to so many characters, if it is not linear: of work that is
+    quick for each sign and grows with the text, little is seen in a short one."""
+    count = max(_LEAST, characters // len(attack.part))
+    try:
+        for _ in range(3):
+            with _bounded(attack, count):
+                taken = [_seconds(act, attack.text(each)) for each in (count // 4, count // 2, count)]
+            if taken[-1] < _FLOOR_SECONDS or taken[-1] <= MOST * taken[-2] or taken[-2] <= MOST * taken[-3] / 1.25:
+                return None
+    except _Endless as endless:
+        return str(endless)
+    shown = ", ".join(f"{each * 1000:.1f}" for each in taken)
+    return f"{_shown(attack)} takes {shown} ms for {count // 4}, and twice as often each time"
+
+
 def more_lines_than_linear(attack: Attack, act: Act, count: int) -> str | None:
     """The growth of the lines of Python that run, if it is not linear."""
     lines = [_lines(act, attack.text(count))]

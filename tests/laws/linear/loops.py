@@ -1,6 +1,7 @@
 """Functions that go through a text, or a list of words, by an index of their own: scanners that are written by hand.
 
-Such a function has a loop that moves an index, and reads something at that index. Or it calls a pattern at a place.
+Such a function has a loop that moves an index, and reads something at that index. Or it calls a pattern at a place. Or
+it goes through all places, and reads all before or after each. Or it calls itself with a part of what it was given.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def scanners() -> Iterator[str]:
                     yield f"{module.path}:{function.name}"
 
 
-def _scans(function: ast.AST, of_class: frozenset[str]) -> bool:
+def _scans(function: ast.FunctionDef | ast.AsyncFunctionDef, of_class: frozenset[str]) -> bool:
     """``of_class`` are the indices that the methods of its class move."""
     if of_class and any(_reads_at(node, of_class) for node in ast.walk(function)):
         return True
@@ -35,7 +36,42 @@ def _scans(function: ast.AST, of_class: frozenset[str]) -> bool:
             moved = _moved(loop)
             if any(_reads_at(node, moved) or _shortens(node) for node in ast.walk(loop)):
                 return True
+        places = _places(loop)
+        if places and any(_reads_rest(node, places) for node in ast.walk(loop)):
+            return True
+        if isinstance(loop, ast.Call) and _ends_with(loop.func, function.name) and any(map(_is_part, loop.args)):
+            return True
     return False
+
+
+def _places(loop: ast.AST) -> frozenset[str]:
+    """The names of the places through which a ``for`` goes, also within a list: of ``enumerate`` and ``range``."""
+    inner = getattr(loop, "generators", [loop] if isinstance(loop, ast.For | ast.AsyncFor) else [])
+    return frozenset(
+        name.id
+        for each in inner
+        if isinstance(each.iter, ast.Call) and ast.unparse(each.iter.func) in ("enumerate", "range")
+        for name in (each.target.elts[0] if isinstance(each.target, ast.Tuple) else each.target,)
+        if isinstance(name, ast.Name)
+    )
+
+
+def _reads_rest(node: ast.AST, places: frozenset[str]) -> bool:
+    """Whether all before or after a place is read, or looked through from there."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        lower, upper = node.slice.lower, node.slice.upper
+        return (lower is None) != (upper is None) and _mentions(node.slice, places)
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _AT_A_PLACE
+    return is_call and any(_mentions(each, places) for each in node.args)  # type: ignore[attr-defined]
+
+
+def _ends_with(of: ast.expr, name: str) -> bool:
+    return ast.unparse(of).rpartition(".")[2] == name
+
+
+def _is_part(given: ast.expr) -> bool:
+    """``text[1:]``: copied each time, and as deep as the text is long."""
+    return isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Slice)
 
 
 def _moved(node: ast.AST) -> frozenset[str]:

@@ -72,6 +72,13 @@ class Scanner(NamedTuple):
         for pair in pairs:
             yield from (Attack(opener, pair, end) for opener, end in around[:2])
 
+    def apart(self) -> Iterator[Attack]:
+        """Each word with a blank after it, on end, after nothing and after the first opener: words that stand
+        together may be one."""
+        blank = " " if isinstance(self.words[0], str) else b" "
+        openers = [each if isinstance(each, tuple) else (each, blank[:0]) for each in (blank[:0], *self.openers[:1])]
+        yield from (Attack(opener, word + blank, end) for word in self.words for opener, end in openers)
+
 
 def _words(text: str, *more: str) -> tuple[str, ...]:
     return *text.split(), *more
@@ -145,7 +152,11 @@ SCANNERS: Final = (
     ),
     Scanner("a definition", compile_text, _YAML, ("{", '"'), ("programs/definition/compiler/source_map.py:located",)),
     Scanner(
-        "values of Serverless Workflow", lambda text: (value_of(text, loose=True), reads_in(text), jq_of(text)), _JQ
+        "values of Serverless Workflow",
+        lambda text: (value_of(text, loose=True), reads_in(text), jq_of(text)),
+        _JQ,
+        ("=", '="'),
+        ("programs/definition/serverless/importer/values.py:_reads",),
     ),
     Scanner(
         "an expression of an import, divided",
@@ -248,6 +259,18 @@ SCANNERS: Final = (
 )
 
 NO_TEXTS: Final = {
+    "audit/retirement.py:retired_by": "keys of the installation",
+    "expressions/reads.py:place_of": "steps of one path",
+    "journal/secrecy.py:_values_at": "steps of one path to a secret",
+    "programs/definition/compiler/batch.py:one_by_one": "definitions of one request, in a process with a budget",
+    "programs/definition/compiler/checks/near_misses.py:near_miss": "members of one selection",
+    "programs/function/secrets.py:_dig": "steps of one path to a secret",
+    "programs/function/secrets.py:_masked": "steps of one path to a secret",
+    "programs/machine/key_fields.py:key_in": "steps of one path, which the manifest has",
+    "programs/machine/key_fields.py:schema_at": "steps of one path, which the manifest has",
+    "store/memory/tables.py:keep": "the parents of one run, by an id of bounded length",
+    "templates/story.py:until_cancelled": "entries of a journal: one of them ends the loop",
+    "testing/model_traces/walks.py:_template": "a trace of our own",
     "audit/collector.py:_leads": "blocks of the store, a page at a time",
     "audit/merkle.py:_rows": "digests: each row has half of those of the row before",
     "expressions/process.py:_answer": "the answer of our own process, as it comes",

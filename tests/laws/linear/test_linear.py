@@ -10,12 +10,13 @@ import re
 
 import pytest
 
-from tests.laws.linear.growth import faster_than_linear, more_lines_than_linear
+from tests.laws.linear.growth import faster_than_linear, more_lines_than_linear, slow_when_large
 from tests.laws.linear.loops import scanners
 from tests.laws.linear.patterns import RUNTIME, Pattern, all_patterns, modules, other_ways, slowness
 from tests.laws.linear.scanners import NO_TEXTS, SCANNERS, Scanner
 
 _CHARACTERS = 16_384
+_LARGE = 65_536
 _SHARES = 2
 OF_THE_SOURCE = pytest.mark.xdist_group("syntax trees")  # of all modules, which takes some seconds to read
 
@@ -32,11 +33,13 @@ def test_no_pattern_takes_more_than_linear_time(share: int) -> None:
 
 @pytest.mark.parametrize("scanner", SCANNERS, ids=lambda each: each.name)
 def test_no_scanner_takes_more_than_linear_work(scanner: Scanner) -> None:
-    """Counted by lines for each two words of its language, and by time for each word alone, over longer texts."""
+    """Counted by lines for each two words of its language; by time for each word alone, over longer texts, and for each
+    word with a blank, over the longest."""
     attacks = list(scanner.attacks())
     slow = [said for each in attacks if (said := more_lines_than_linear(each, scanner.act, 16))]
     words = [each for each in attacks if each.part in scanner.words]
     slow += [said for each in words if (said := faster_than_linear(each, scanner.act, _CHARACTERS))]
+    slow += [said for each in scanner.apart() if (said := slow_when_large(each, scanner.act, _LARGE))]
     assert not slow, "\n".join(slow)
 
 
@@ -89,7 +92,8 @@ def test_slow_patterns_are_found(text: str | bytes, flags: int, searches: bool) 
 
 
 def test_slow_scanners_are_found() -> None:
-    """One that begins anew at each quote, and one that copies the rest for each word."""
+    """One that begins anew at each quote, one that copies the rest for each word, and one that counts the lines before
+    each word anew, which takes no time in a short text."""
 
     def again(text: str) -> None:
         for at, sign in enumerate(text):
@@ -102,6 +106,12 @@ def test_slow_scanners_are_found() -> None:
         while text:
             text = text[1:]
 
+    def place(text: str) -> None:
+        for found in re.finditer(r"\w+", text):
+            _ = found[0].upper(), text[: found.start()].count("a")
+
     for read, measure, size in ((again, more_lines_than_linear, 16), (shorten, faster_than_linear, 2**19)):
         scanner = Scanner("slow", read, ("a", '"'))
         assert any(measure(each, scanner.act, size) for each in scanner.attacks())
+    scanner = Scanner("slow", place, ("a", '"'))
+    assert any(slow_when_large(each, scanner.act, _LARGE) for each in scanner.apart())

@@ -95,13 +95,16 @@ def test_what_is_evaluated_elsewhere_gives_the_same(monkeypatch: pytest.MonkeyPa
         value("[1 / (a.n - 1), {'y': 1}]", **variables)
 
 
-ATOMS = st.sampled_from(["a", "b", "a.x", '"lit"', "[a, b]", "{'k': a}", "a.l[0]"])
+ATOMS = st.sampled_from(
+    ["a", "b", "a.x", '"lit"', "[a, b]", "{'k': a}", "a.l[0]", "a[a.k].x", "a[a.k].l[0]", "a.m[a.m.size() - 1].x"]
+)
 TEXTS = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
         st.tuples(inner, inner).map(lambda two: f"[{two[0]}, {two[1]}]"),
         st.tuples(inner, inner).map(lambda two: f"(true ? {two[0]} : dyn({two[1]}))"),
         inner.map(lambda one: f"a.l.map(i, {one})"),
+        inner.map(lambda one: f"a[a.k].l.map(i, {one})"),
         inner.map(lambda one: f"a.l.map(i, [i, {one}])"),
         inner.map(lambda one: f"[{one}].filter(i, true)"),
         inner.map(lambda one: f"([{one}] + a.l)"),
@@ -111,11 +114,24 @@ TEXTS = st.recursive(
 )
 
 
+def test_what_a_computed_step_leads_to_is_foreseen() -> None:
+    """An empty list at the place that the other steps name hides no full one: ``a[a.k].l`` is not ``a.l``."""
+    large = {"l": list(range(2000)), "s": "x" * 100_000}
+    variables = {"a": {"l": [], "s": "", "k": "large", "large": large}}
+    text = "a[a.k].l.map(i, a[a.k].s + 'x')"
+    with pytest.raises(CannotEvaluate, match="limit"):
+        value(text, **variables)
+    with pytest.raises(CannotEvaluate, match="may make values"):
+        Expression(f"{text}.size()", {"a": DYN}, at_once=True).evaluate(variables)
+
+
 @settings(max_examples=150, deadline=None)
 @given(text=TEXTS, size=st.integers(0, 5))
 def test_the_estimate_is_never_too_low(text: str, size: int) -> None:
     """No value is larger than was foreseen, whatever it is made of."""
-    variables = {"a": {"x": "t" * size * 7, "l": ["u" * size] * size}, "b": "w" * size}
+    large = {"x": "t" * size * 90, "l": ["u" * size * 9] * size * 2}
+    more = {"k": "large", "large": large, "m": [{"x": ""}, large]}
+    variables = {"a": {"x": "t" * size * 7, "l": ["u" * size] * size, **more}, "b": "w" * size}
     expression = Expression(text, {"a": DYN, "b": DYN})
     try:
         found = expression.evaluate_by_engine(variables)

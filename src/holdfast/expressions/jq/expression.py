@@ -168,14 +168,16 @@ def _ask(program: str, input: str | None, text: str) -> list[Any]:
 def _refuse(text: str, tokens: list[JqToken]) -> None:
     """Raises InvalidExpression where it calls what would make a run depend on more than is recorded."""
     faults = []
+    line, begin, seen = 1, 0, 0
     for token in tokens:
         word = f"${token.word}" if token.kind == "variable" else token.word
         hidden = token.kind == "variable" and token.word.startswith("__")
         if token.kind in ("variable", "word") and (word in REFUSED or hidden):
-            before = text[: token.at]
-            column = len(before) - (before.rfind("\n") + 1) + 1
+            line += text.count("\n", seen, token.at)
+            begin = max(begin, text.rfind("\n", seen, token.at) + 1)
+            seen = token.at
             what = f"`{word}` is not there: an expression sees what is recorded, and nothing else"
-            faults.append(Fault(before.count("\n") + 1, column, what))
+            faults.append(Fault(line, token.at - begin + 1, what))
     if faults:
         raise InvalidExpression(tuple(faults))
 

@@ -6,7 +6,9 @@ text, and all text can be encoded as UTF-8, because it goes into the audit.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 import yaml
@@ -33,7 +35,8 @@ class Document:
         self._text = text
         self._values: dict[Path, yaml.Node] = {}
         self._keys: dict[Path, yaml.Node] = {}
-        self._offsets: dict[Path, list[int]] = {}  # of a text with faults: it may have thousands
+        self._lines = _lines(text)
+        self._offsets: dict[Path, tuple[list[int], list[int]]] = {}  # of a text with faults: it may have thousands
         try:
             if self._is_sound():
                 loader = yaml.SafeLoader(text)
@@ -57,19 +60,19 @@ class Document:
         node = self._values.get(path)
         if not isinstance(node, yaml.ScalarNode):
             return self.place(path)
-        lines = node.value.split("\n")
-        wanted = sum(len(part) + 1 for part in lines[: line - 1]) + column - 1
-        raw = self._text[node.start_mark.index : node.end_mark.index]
         if path not in self._offsets:
-            self._offsets[path] = list(_offsets(raw, node.value, node.style))
-        offsets = self._offsets[path]
+            raw = self._text[node.start_mark.index : node.end_mark.index]
+            self._offsets[path] = _lines(node.value), list(_offsets(raw, node.value, node.style))
+        lines, offsets = self._offsets[path]
+        wanted = (lines[line - 1] if line <= len(lines) else len(node.value) + 1) + column - 1
         if wanted < len(offsets):
             at = offsets[wanted]
         else:  # the text ends too early: give the place just after its last character
             visible = [offset for offset, char in zip(offsets, node.value, strict=False) if char not in _BLANK]
             at = visible[-1] + 1 if visible else 0
-        before = self._text[: node.start_mark.index + at]
-        return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        at += node.start_mark.index
+        line = bisect_right(self._lines, at)
+        return line, at - self._lines[line - 1] + 1
 
     def report(self, path: Path, what: str, *, key: bool = False) -> None:
         self.problems.append(Problem(*self.place(path, key=key), what))
@@ -153,6 +156,11 @@ def _is_encodable(text: str) -> bool:
 def _syntax(error: yaml.MarkedYAMLError) -> str:
     why = "; ".join(part for part in (error.context, error.problem) if part)
     return f"this is not YAML: {why} (text with ': ', '#' or a leading '!', '&', '*', '{{' or '[' must be in quotes)"
+
+
+def _lines(text: str) -> list[int]:
+    """Where each line begins."""
+    return [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
 
 
 def _offsets(raw: str, value: str, style: str | None) -> Iterator[int]:

@@ -61,11 +61,13 @@ class _Checks:
             self._faults.add(trail, f"{name}: the namespace {SYSTEM!r} is the engine's: choose another")
 
     def _once(self, what: str, section: str, names: list[str]) -> None:
+        before = set[str]()
         for at, name in enumerate(names):
             if not name:
                 self._faults.add((section, at), f"a {what} has a name")
-            elif name in names[:at]:
+            elif name in before:
                 self._faults.add((section, at), f"two {section} are called {name!r}: rename one")
+            before.add(name)
 
     def _check_machine(self, machine: MachineEntry, trail: Trail) -> None:
         for member, name in _schemas_of(machine):
@@ -136,14 +138,15 @@ class _Checks:
             self._faults.add(place, str(error))
 
     def _check_repetitions(self) -> None:
-        found = self._manifest.subscriptions
-        for at, subscription in enumerate(found):
-            if subscription in found[:at]:
+        before = set[MachineSubscription]()
+        for at, subscription in enumerate(self._manifest.subscriptions):
+            if subscription in before:
                 self._faults.add(
                     ("subscriptions", at),
                     f"machine {subscription.machine!r} hears {subscription.event} twice by the same key: "
                     "leave one subscription out",
                 )
+            before.add(subscription)
 
 
 def _schemas_of(machine: MachineEntry) -> Iterator[tuple[Trail, str | None]]:

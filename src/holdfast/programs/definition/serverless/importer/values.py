@@ -91,10 +91,9 @@ def _reads(text: str) -> Reads:
     for at, token in enumerate(tokens):
         if token.kind == "variable":
             fields = []
-            for following in tokens[at + 1 :]:
-                if following.kind != "field":
-                    break
-                fields.append(following.word)
+            while at + 1 < len(tokens) and tokens[at + 1].kind == "field":
+                at += 1
+                fields.append(tokens[at].word)
             found.add((token.word, *fields))
     return found
 
