@@ -16,7 +16,7 @@ REQUIRED = [
     *(f"J-{number:02d}" for number in range(1, 49)),
     "J-48a",
     *(f"J-{number}" for number in range(49, 73)),
-    "J-72a",
+    *("J-72a", "J-72b"),
     *(f"J-{number}" for number in range(73, 77)),
     *("G-01", "G-02", "G-02a"),
     *(f"G-{number:02d}" for number in range(3, 26)),

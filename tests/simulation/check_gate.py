@@ -8,7 +8,7 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import cbor2
 
@@ -37,10 +37,6 @@ SKEW_SECONDS = 3.0
 """No worker's clock is wrong by more."""
 SHARING = frozenset({"gate.shared", "gate.put", "gate.probed", "gate.share"})
 """Actions whose key another run may have, too."""
-
-
-NOT_UNDONE: Final = ("left to ", "kept by ", "taken back by ")
-"""The result of an undo begins so where its act is another run's to undo, or was taken back already."""
 
 
 async def check_gate(simulation: Simulation, runs: list[p.Run]) -> None:
@@ -146,7 +142,7 @@ def _values(simulation: Simulation, run: p.Run, journal: list[e.Entry]) -> list[
                 actions[promise] = undoes is not None
             case e.InvokeCompleted(promise_id=promise, result=Ok(value=value)) if promise in actions:
                 data = cbor2.loads(simulation.store.plain(run.key.tenant, value))
-                if not (actions[promise] and str(data).startswith(NOT_UNDONE)):
+                if not (actions[promise] and str(data).startswith(records.NOT_UNDONE)):
                     found.append((str(promise), data))
     return found
 

@@ -18,6 +18,9 @@ UNDO: Final = "undo"
 UNDONE: Final = "undone"
 """The reason of such an entry where the act was undone."""
 
+NOT_UNDONE: Final = ("left to ", "kept by ", "taken back by ")
+"""The reason begins so where the act is another run's to undo, or was taken back already. So does the undo's result."""
+
 ABANDONED: Final = "nobody waited for its outcome any more"
 """The outcome of an act that nobody waited for."""
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from holdfast.kernel.program import Program
     from holdfast.kernel.scribe import Entropy
     from holdfast.programs.definition.compiler.batch import DefinitionSource
-    from holdfast.programs.function.decorators import Bound, Workflow
+    from holdfast.programs.function.bound import Bound
+    from holdfast.programs.function.decorators import Workflow
     from holdfast.programs.function.durable_call import ChildCall
     from holdfast.programs.machine.proposals import ManifestsMode
     from holdfast.worker.worker import PulseFactory, Worker

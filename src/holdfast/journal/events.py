@@ -178,6 +178,10 @@ REVISION: Final = "holdfast:revision"
 """The signal by which the code of a run is replaced while it is under way. The kernel receives it for the program."""
 
 
+LEAVE_CHILDREN: Final = "holdfast:leave-children"
+"""The signal that ends a run's wait for the children that it has asked to stop. The program receives it."""
+
+
 class SignalDelivered(Event, frozen=True, gc=False):
     """A signal arrived and is buffered. Ids count 1, 2, 3, … per name."""
 

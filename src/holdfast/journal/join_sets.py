@@ -25,18 +25,26 @@ class JoinSetState:
 
 
 class JoinSets:
-    """All open join sets, and the owner of each promise. ``resolved`` is the ledger's."""
+    """All open join sets, and the owner of each promise. ``resolved`` is the ledger's.
 
-    __slots__ = ("_resolved", "_strict", "open", "owners")
+    ``notes`` are breaks of laws that journals of older editions may have; a checkpoint does not keep them.
+    """
+
+    __slots__ = ("_resolved", "_strict", "notes", "open", "owners")
 
     def __init__(self, resolved: Positions, *, strict: bool) -> None:
         self.open: dict[JoinSetId, JoinSetState] = {}
         self.owners: dict[PromiseId, JoinSetId] = {}
+        self.notes: list[LawBroken] = []
         self._resolved = resolved
         self._strict = strict
 
-    def submit(self, event: e.JoinSetSubmitted) -> None:
-        """Judge a submission and fold it in. Raises LawBroken."""
+    def submit(self, event: e.JoinSetSubmitted, *, is_open: bool, edition: int) -> None:
+        """Judge a submission and fold it in. Raises LawBroken.
+
+        A call that is not ``is_open`` any more, and has no owner, was taken from its set before: that is only noted of
+        the editions 0 and 1.
+        """
         state = self.open.get(event.join_set_id)
         if self._is_over(event.join_set_id) if state is None else state.awaited:
             raise LawBroken("JS-2", f"{event.join_set_id} was submitted to after it was awaited")
@@ -44,6 +52,14 @@ class JoinSets:
             raise LawBroken("JS-1", f"{event.join_set_id} was submitted to and never created")
         if self.owners.setdefault(event.promise_id, event.join_set_id) != event.join_set_id:
             raise LawBroken("JS-7", f"{event.promise_id} belongs to {self.owners[event.promise_id]}")
+        if not is_open and self._strict and event.promise_id in self._resolved:
+            broken = LawBroken(
+                "JS-7", f"{event.promise_id} was submitted to {event.join_set_id} after its result was taken"
+            )
+            if edition >= 2:
+                del self.owners[event.promise_id]
+                raise broken
+            self.notes.append(broken)
         state.members.add(event.promise_id)
         state.submitted += 1
 

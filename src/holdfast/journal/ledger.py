@@ -363,7 +363,7 @@ class Ledger:
         self.join_sets.open.setdefault(event.join_set_id, JoinSetState())
 
     def _submitted(self, event: e.JoinSetSubmitted, timestamp: int) -> None:
-        self.join_sets.submit(event)
+        self.join_sets.submit(event, is_open=event.promise_id in self.invocations, edition=self.edition)
 
     def _awaited(self, event: e.JoinSetAwaited, timestamp: int) -> None:
         promise = event.promise_id

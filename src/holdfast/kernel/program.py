@@ -39,7 +39,9 @@ class Raised(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stopped(msgspec.Struct, frozen=True, gc=False):
-    """The program let a cancellation through."""
+    """The program let a cancellation through. ``note`` is added to the recorded reason."""
+
+    note: str = ""
 
 
 class Continued(msgspec.Struct, frozen=True, gc=False):

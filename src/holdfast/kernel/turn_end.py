@@ -18,8 +18,8 @@ def closing(yielded: Yielded, program: Program, pen: Pen, outstanding: Outstandi
             return e.ExecutionFailed(failure)
         case Continued(input=payload):
             return e.ExecutionCompleted(Payload(payload.data, CONTINUED, payload.blob))
-        case Stopped():
-            return e.ExecutionCancelled(pen.cancel_reason)
+        case Stopped(note=note):
+            return e.ExecutionCancelled(f"{pen.cancel_reason}; {note}" if note else pen.cancel_reason)
         case Waiting():
             return awaiting(yielded, program, pen, outstanding)
 

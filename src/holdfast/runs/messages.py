@@ -10,7 +10,8 @@ import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.events import LEAVE_CHILDREN
+from holdfast.journal.payload import NOTHING, Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
 from holdfast.store.protocol import CANCEL, Message, ReceiptRow, TaskRow
@@ -22,6 +23,11 @@ def signal(name: str, payload: Payload, at: int, id: str | None = None, expected
 
 def cancel(reason: str, at: int) -> Message:
     return Message(CANCEL, _write([reason]), at)
+
+
+def leave_children(at: int) -> Message:
+    """The run is to end without waiting for the children that it has asked to stop."""
+    return signal(LEAVE_CHILDREN, NOTHING, at)
 
 
 def is_cancel(message: Message) -> bool:

@@ -267,6 +267,31 @@ def test_a_join_set_that_is_over_takes_and_gives_nothing_more() -> None:
         assert refused.value.law == law
 
 
+def _resubmitted(edition: int) -> list[e.Event]:
+    """A call whose result was taken from one set, and what submits it to another."""
+    first = e.ExecutionStarted("digest", VALUE, None, "run", edition)
+    member = [*JOINED, started(1), done(1), taken(1), e.JoinSetCreated(join(2))]
+    return [first, *member, e.JoinSetSubmitted(join(2), at(1))]
+
+
+def test_a_call_belongs_to_its_set_for_good() -> None:
+    """J-72b: also after its result was taken, and the ledger has forgotten the set."""
+    *before, late = _resubmitted(2)
+    ledger = ledger_of(before)
+    for _ in range(2):  # a refusal leaves it as it was
+        with pytest.raises(LawBroken, match="after its result was taken") as refused:
+            ledger.append(late, TIME)
+        assert refused.value.law == "JS-7"
+        assert ledger.version == len(before)
+
+
+@pytest.mark.parametrize("edition", [0, 1])
+def test_an_older_journal_that_submits_a_call_twice_is_noted(edition: int) -> None:
+    """J-72b: its run goes on as before."""
+    ledger = ledger_of(_resubmitted(edition))
+    assert [note.law for note in ledger.join_sets.notes] == ["JS-7"]
+
+
 MODEL_CASES = [
     Case("SE-3", [STARTED, scheduled(0), started(0, 7)], retrying(0, 6)),
     Case(

@@ -8,9 +8,11 @@ import pytest
 
 from holdfast.errors import InvalidFunction
 from holdfast.journal import events as e
+from holdfast.kernel.arrivals import Arrival
 from holdfast.programs.function.calls import continue_as_new, join_set, keep_done
 from holdfast.programs.function.decorators import Workflow, workflow
-from tests.runs import Run, cancel, check_replay
+from holdfast.runs.birth import id_in
+from tests.runs import SECOND, Run, cancel, check_replay, signal
 from tests.unit.kernel.test_compensation import book, boom, finish, undone
 
 
@@ -119,6 +121,89 @@ def test_nothing_is_undone_before_all_that_is_awaited_has_ended(first: str) -> N
         check_replay(run)
     finish(run)
     assert undone(run) == [["2B", "B"], ["1A", "A"]]
+
+
+@workflow(name="given.patient", cleanup_timeout=60.0)
+async def patient() -> None:
+    await book("A")
+    await asyncio.gather(child(), boom())
+
+
+LEFT = "left before they had ended: {}~1"
+
+
+def waiting_for_child(flow: Workflow[[], None] = patient, *before: Arrival) -> Run:
+    """A run that has failed, and waits for its child."""
+    run = Run(flow)
+    run.advance(*before)
+    run.advance(run.ok(0, "1A"))
+    run.advance(run.err(2, ValueError("boom")))
+    return run
+
+
+def left_and_undone(run: Run) -> None:
+    check_replay(run)
+    finish(run)
+    check_replay(run)
+    assert undone(run) == [["1A", "A"]]
+
+
+def test_a_person_ends_the_wait_for_children() -> None:
+    """What the run did is undone, and its end says who was left."""
+    run = waiting_for_child()
+    assert undone(run) == []
+    check_replay(run)
+    run.advance(signal(e.LEAVE_CHILDREN))
+    left_and_undone(run)
+    assert run.failure().message.endswith(f"boom; {LEFT.format(id_in(run.execution.started.idempotency_key))}")
+
+
+def test_a_word_that_comes_early_counts_too() -> None:
+    """It was sent with the cancellation, and the run has not come to its children yet."""
+    run = Run(patient)
+    run.advance()
+    run.advance(run.ok(0, "1A"))
+    run.advance(signal(e.LEAVE_CHILDREN), cancel("enough"))
+    left_and_undone(run)
+    ending = run.events[-1]
+    assert isinstance(ending, e.ExecutionCancelled)
+    assert ending.reason == f"enough; {LEFT.format(id_in(run.execution.started.idempotency_key))}"
+
+
+def test_the_workflows_own_time_ends_the_wait_for_children() -> None:
+    """From when it begins to wait. A replay goes by the journal, even if newer code has another time."""
+    run = waiting_for_child()
+    assert run.execution.next_due() == run.now + 60 * SECOND
+    patient.cleanup_timeout = None
+    try:
+        run = run.rebuilt()
+    finally:
+        patient.cleanup_timeout = 60.0
+    run.advance(after=60)
+    left_and_undone(run)
+    assert "left before they had ended" in run.failure().message
+
+
+def test_nobody_is_left_where_all_have_ended() -> None:
+    """The timer, and the wait for a person's word, are over with the last child."""
+    run = waiting_for_child()
+    run.advance(run.err(1, ValueError("it was cancelled")))
+    left_and_undone(run)
+    assert "left" not in run.failure().message
+    assert run.execution.next_due() is None
+
+
+def test_without_a_time_a_run_waits_for_its_children_for_good() -> None:
+    """There is no default: an undo that comes too early is worse than a wait, which ``explain`` names."""
+    run = Run(family)
+    run.advance()
+    run.advance(run.ok(0, "1A"))
+    run.advance(run.err(3, ValueError("boom")), run.ok(1, "2B"))
+    assert run.execution.next_due() is None
+    assert {(wait.kind, wait.name) for wait in run.execution.waits()} == {
+        ("workflow", "given.child"),
+        ("receive", e.LEAVE_CHILDREN),
+    }
 
 
 def test_a_run_that_returns_cancels_its_children_and_does_not_wait() -> None:

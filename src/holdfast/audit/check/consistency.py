@@ -79,6 +79,10 @@ def _end(facts: RunLine, journal: JournalLine, recorded: Recorded, findings: Fin
 def _actions(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded, findings: Findings) -> None:
     receipted = {
         r.promise for _, r in recorded if isinstance(r, records.Receipted) and r.state in ("succeeded", "reused")
+    } | {
+        r.details.get("undo", "").partition(":")[0]
+        for _, r in recorded
+        if isinstance(r, records.Operated) and r.act == records.UNDO and r.reason.startswith(records.NOT_UNDONE)
     }
     judged = {r.promise for _, r in recorded if isinstance(r, (records.Decided, records.Receipted))}
     done = inherited = 0

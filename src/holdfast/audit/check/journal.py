@@ -20,12 +20,16 @@ TRIES: Final = 10
 
 
 class RunCheck(msgspec.Struct, frozen=True):
-    """The result of verifying a run. ``problem`` is empty where all is well."""
+    """The result of verifying a run. ``problem`` is empty where all is well.
+
+    ``notes`` are laws that newer runs keep, and that this one's older rules let it break.
+    """
 
     key: Key
     events: int
     problem: str = ""
     law: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -67,7 +71,8 @@ async def _verify(store: Store, run: Run) -> RunCheck:
     if not agrees(run.standing, ledger.status):
         detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
         return RunCheck(run.key, ledger.version, detail, "INV-4")
-    return RunCheck(run.key, ledger.version, await _inbox_problem(store, run))
+    notes = tuple(map(str, ledger.join_sets.notes))
+    return RunCheck(run.key, ledger.version, await _inbox_problem(store, run), notes=notes)
 
 
 async def _inbox_problem(store: Store, run: Run) -> str:

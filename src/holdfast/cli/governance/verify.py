@@ -81,6 +81,7 @@ def _write(verdict: RunCheck, as_json: bool, *, verbose: bool) -> None:
             "events": verdict.events,
             "problem": verdict.problem or None,
             "law": verdict.law,
+            "notes": list(verdict.notes),
         }
         output.emit({"id": run, "tenant": tenant, **result})
     elif not verdict.good:
@@ -89,3 +90,6 @@ def _write(verdict: RunCheck, as_json: bool, *, verbose: bool) -> None:
         output.say(
             output.TableCell("✓ ", "green"), f"run {run} is good: {verdict.events} events, laws, hash chain and status"
         )
+    if not as_json:
+        for note in verdict.notes:
+            output.note(f"run {run} of tenant {tenant}, by the older rules that it keeps: {note}")

@@ -75,9 +75,12 @@ def signal(
 @click.command()
 @one_or_many
 @click.option("--reason", default="cancelled by request", show_default=True, help="Kept in the journal.")
+@click.option("--leave-children", is_flag=True, help="Do not wait for its children to end; its end names those left.")
 @options.steered_by
 @options.dry_run
-def cancel(reason: str, who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+def cancel(
+    reason: str, leave_children: bool, who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any
+) -> int:
     """Ask RUN, or each run that the filters choose, to stop; its cleanup runs first."""
     chosen_runs = choice(**chosen)
 
@@ -85,7 +88,7 @@ def cancel(reason: str, who: str, dry_run: bool, store: str | None, as_json: boo
         if dry_run:
             refuse_ended(await handle.info(), "cancelled")
             return Steered(f"run {handle.id} would be cancelled")
-        await handle.cancel(reason, by=who)
+        await handle.cancel(reason, by=who, leave_children=leave_children)
         return Steered(f"run {handle.id} was asked to stop")
 
     return steer(session.url_of(store), chosen_runs, None, act, "cancel", dry_run, as_json)

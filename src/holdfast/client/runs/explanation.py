@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Final
 
-from holdfast.client.runs.waits import waits_of
+from holdfast.client.runs.waits import may_leave_children, waits_of
 from holdfast.journal.forms import FORM
 from holdfast.kernel.waits import Wait
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
 from holdfast.runs.times import length, moment, when
-from holdfast.store.protocol import ENDED, FUNCTION, Run, Store, TaskQuery, TaskRow, WorkerRow
+from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
+
+DEEPEST: Final = 10
+"""So many runs below a run are explained with it."""
 
 
 async def explain(store: Store, run: Run, now: int) -> str:
-    """What the run waits for, since when, and what would move it."""
+    """What the run waits for, since when, and what would move it; of a child that it waits for, that child's reason."""
+    return await _explain(store, run, now, DEEPEST)
+
+
+async def _explain(store: Store, run: Run, now: int, depth: int) -> str:
     if run.standing in ENDED:
         why = f": {run.error}" if run.error else ""
         ended = f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
@@ -29,7 +37,7 @@ async def explain(store: Store, run: Run, now: int) -> str:
         return await _held(store, run, now)
     if run.ready_at is not None:
         return await _queued(store, run, now)
-    return await _waiting(store, run, now)
+    return await _waiting(store, run, now, depth)
 
 
 async def _orphans(store: Store, run: Run) -> str:
@@ -73,7 +81,7 @@ async def _queued(store: Store, run: Run, now: int) -> str:
     return f"It has been ready for {waited} and waits for a worker that is free{capped}."
 
 
-async def _waiting(store: Store, run: Run, now: int) -> str:
+async def _waiting(store: Store, run: Run, now: int, depth: int) -> str:
     waits = waits_of(run)
     if not waits:
         return f"It has been waiting for {length(now - run.updated_at)}."
@@ -83,9 +91,20 @@ async def _waiting(store: Store, run: Run, now: int) -> str:
     more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
     late = any(_is_late(wait, now) for wait in waits) and not _alive(await store.workers(), now)
     remedy = " No worker is running: start one with `holdfast worker APP`." if late else ""
-    return (
-        f"For {length(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(reasons)}{more}.{remedy}"
-    )
+    since = length(now - _since(run, waits, tasks))
+    below = await _below(store, run, waits[:3], now, depth)
+    if may_leave_children(run):
+        leaving = _command(run, "cancel", run.key.run, "--leave-children")
+        below += f" `{leaving}` ends {run.key.run} without its children."
+    return f"For {since} it has been waiting for {' or '.join(reasons)}{more}.{remedy}{below}"
+
+
+async def _below(store: Store, run: Run, waits: Sequence[Wait], now: int, depth: int) -> str:
+    """What holds the children that it waits for."""
+    keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run] if depth else []
+    rows = await store.get(keys) if keys else []
+    reasons = [(row.key.run, await _explain(store, row, now, depth - 1)) for row in rows if row.standing not in ENDED]
+    return "".join(f" {run}: {reason}" for run, reason in reasons)
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.client.filters import run_rows
 from holdfast.client.operators import check_reason, operator_note
 from holdfast.client.people.permission import operation
+from holdfast.client.runs.cancellation import cancellation
 from holdfast.client.runs.explanation import explain
 from holdfast.client.runs.pauses import by_request
 from holdfast.client.runs.progress import RunDetails, RunProgress, details_of, progress_of, state_of
@@ -124,9 +125,8 @@ class RunHandle(Generic[R]):
     async def settled(self, timeout: float | None = None) -> RunProgress:
         """Wait until the run rests, and tell how it stands: it has ended, is paused, or waits for something new.
 
-        All that was sent to it, answered or started before this call is taken in by then: after ``app.start`` or
-        ``app.tasks.complete`` this is what came of it. Where the time is over first, it tells how the run stands then.
-        Raises RunNotFound.
+        All that was sent to it, answered or started before this call is taken in by then. Where the time is over first,
+        it tells how the run stands then. Raises RunNotFound.
         """
         self._app.check_open()
         try:
@@ -233,11 +233,13 @@ class RunHandle(Generic[R]):
                 raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
 
     @operation("runs.cancel")
-    async def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
-        """Ask the run to stop; its cleanup runs first, even where it was paused. Raises RunNotFound or RunEnded."""
-        now = self._app.clock.now()
-        stop = p.Deliver(self.key, messages.cancel(reason, now))
-        await self._operate("cancel", by, reason, stop, p.Unpause(self.key, now))
+    async def cancel(
+        self, reason: str = "cancelled by request", *, by: str | None = None, leave_children: bool = False
+    ) -> None:
+        """Ask the run to stop; its cleanup runs first, even where it was paused, and begins after its children have
+        ended, unless it is to ``leave_children``: then its end names those left. Raises RunNotFound or RunEnded."""
+        stop = await cancellation(self._app, self.key, reason, leave_children=leave_children)
+        await self._operate("cancel", by, reason, *stop)
         self._app.delivered(self.key)
 
     @operation("runs.pause")
@@ -285,10 +287,7 @@ class RunHandle(Generic[R]):
 
     @operation("runs.see")
     async def tail(self, first: int = 0) -> AsyncIterator[JournalEntry]:
-        """The entries as they are written, until the run has ended; a new generation begins at sequence 0.
-
-        Secrets are masked.
-        """
+        """The entries as they are written, masked, until the run has ended; a new generation begins at sequence 0."""
         at = first
         row = await self._row()
         mask = await mask_of(self._app.store, row)

@@ -12,7 +12,8 @@ from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.run_ids import chosen_run_id, triggered_run_id
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
 from holdfast.journal.payload import Payload
-from holdfast.programs.function.decorators import Bound, Workflow
+from holdfast.programs.function.bound import Bound
+from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.values import encode
 from holdfast.runs.birth import Birth, Pin, Trigger, check_id, origin_of
 from holdfast.store import protocol as p

@@ -10,7 +10,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from holdfast.errors import InvalidRequest
-from holdfast.programs.function.decorators import Bound, Workflow
+from holdfast.programs.function.bound import Bound
+from holdfast.programs.function.decorators import Workflow
 from holdfast.runs.birth import check_text
 from holdfast.schedules.schedule import CatchUp, Overlap, Schedule
 from holdfast.schedules.timing import SECOND, Cron, Interval, Once, Timing, microseconds

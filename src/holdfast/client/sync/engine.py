@@ -28,7 +28,8 @@ from holdfast.errors import InvalidRequest
 from holdfast.gate.policy.policy import Policy
 from holdfast.people.caller import Caller
 from holdfast.programs.definition.compiler.batch import DefinitionSource
-from holdfast.programs.function.decorators import Bound, Workflow
+from holdfast.programs.function.bound import Bound
+from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.durable_call import ChildCall
 from holdfast.runs.birth import Trigger
 from holdfast.store import protocol as p
@@ -353,8 +354,10 @@ class SyncRunHandle(Generic[R]):
     def instance(self) -> InstanceInfo:
         return self._loop.call(self._handle.instance())
 
-    def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
-        self._loop.call(self._handle.cancel(reason, by=by))
+    def cancel(
+        self, reason: str = "cancelled by request", *, by: str | None = None, leave_children: bool = False
+    ) -> None:
+        self._loop.call(self._handle.cancel(reason, by=by, leave_children=leave_children))
 
     def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
         self._loop.call(self._handle.pause(reason, by=by))

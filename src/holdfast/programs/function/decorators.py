@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import inspect
+import math
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -12,12 +12,14 @@ from holdfast.errors import InvalidFunction, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
+from holdfast.programs.function.bound import Bound
 from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
 from holdfast.programs.function.executor_names import named_executor
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.program import FunctionProgram
 from holdfast.programs.function.registry import Registry
+from holdfast.programs.function.source import source_digest
 from holdfast.programs.function.values import Signature
 from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.kinds.step import STEP
@@ -186,8 +188,12 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         name: str | None,
         schedule: str | datetime.timedelta | None = None,
         timezone: str | None = None,
+        cleanup_timeout: float | None = None,
     ) -> None:
         super().__init__(function, name)
+        if cleanup_timeout is not None and not 0 < cleanup_timeout < math.inf:
+            raise InvalidFunction(f"workflow {self.name}: cleanup_timeout= is more than 0 seconds")
+        self.cleanup_timeout = cleanup_timeout
         self.digest = source_digest(function)
         self.scheduled: DeclaredSchedule | None = None
         if schedule is not None or timezone is not None:
@@ -216,17 +222,6 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         return FunctionProgram(self, directory)
 
 
-class Bound(Generic[R_co]):
-    """A workflow together with its arguments. It is not started or checked yet."""
-
-    __slots__ = ("args", "kwargs", "workflow")
-
-    def __init__(self, workflow: Workflow[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.workflow = workflow
-        self.args = args
-        self.kwargs = kwargs
-
-
 STEPS: Final[Registry[Step[..., Any]]] = Registry("step")
 WORKFLOWS: Final[Registry[Workflow[..., Any]]] = Registry("workflow")
 
@@ -237,7 +232,11 @@ def workflow(function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]
 
 @overload
 def workflow(
-    *, name: str | None = None, schedule: str | datetime.timedelta | None = None, timezone: str | None = None
+    *,
+    name: str | None = None,
+    schedule: str | datetime.timedelta | None = None,
+    timezone: str | None = None,
+    cleanup_timeout: float | None = None,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
 
 
@@ -248,11 +247,13 @@ def workflow(
     name: str | None = None,
     schedule: str | datetime.timedelta | None = None,
     timezone: str | None = None,
+    cleanup_timeout: float | None = None,
 ) -> Any:
     """Make an ``async def`` a workflow. Runs find it by its name, by default the function's: keep the name.
 
     With ``schedule``, a cron line on the clocks of a ``timezone`` or an interval, workers that serve it start it by
-    themselves, without arguments. Raises InvalidFunction.
+    themselves, without arguments. A run that fails or is cancelled waits for its children to end, ``cleanup_timeout``
+    seconds where that is given. Raises InvalidFunction.
     """
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
@@ -261,7 +262,9 @@ def workflow(
                 f"a workflow is an `async def`; {getattr(function, '__name__', function)!r} is not one. "
                 "Plain functions make good steps: @step."
             )
-        definition: Workflow[..., Any] = Workflow(function, name=name, schedule=schedule, timezone=timezone)
+        definition: Workflow[..., Any] = Workflow(
+            function, name=name, schedule=schedule, timezone=timezone, cleanup_timeout=cleanup_timeout
+        )
         WORKFLOWS.add(definition)
         return definition
 
@@ -388,12 +391,3 @@ def _positional(function: Callable[..., object]) -> int:
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 1_000
     return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
-
-
-def source_digest(function: Callable[..., object]) -> str:
-    """A digest of the function's code: recorded with each run, so that a change of code can be seen."""
-    try:
-        source = inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        source = function.__code__.co_code
-    return hashlib.sha256(source).hexdigest()

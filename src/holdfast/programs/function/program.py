@@ -11,7 +11,7 @@ In editions 0 and 1 there is no second phase.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ from holdfast.programs.function.compensation import Compensations
 from holdfast.programs.function.failures import continuation, describe, is_at_fault, unwrap
 from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
+from holdfast.runs.birth import child_id, id_in, lineage_of
 
 if TYPE_CHECKING:
     from holdfast.programs.function.decorators import Step, Workflow
@@ -58,6 +59,8 @@ class FunctionProgram:
         self.compensations = Compensations()
         self.first_edition: FirstEdition | None = None
         self.children: set[PromiseId] = set()  # its child workflows that have not ended
+        self._ends_wait: list[PromiseId] = []  # what ends the wait for them: a person's word, and a timer
+        self._left_children: Sequence[PromiseId] = ()
         self.fresh: set[PromiseId] = set()  # calls to be awaited that were made since the last wait: none has begun
         self.signals: dict[PromiseId, str] = {}
         self.join_waits: dict[Members, e.AwaitKind] = {}
@@ -93,6 +96,8 @@ class FunctionProgram:
             self.compensations.settled(promise_id, outcome)
         if self.children:
             self.children.discard(promise_id)
+        if promise_id in self._ends_wait:
+            self._leave_children()
         if self.inline:
             self.inline.pop(promise_id, None)
         future = loop.futures.pop(promise_id, None)
@@ -129,6 +134,8 @@ class FunctionProgram:
         if self._awaits:
             if not self._left:
                 self._leave(loop, fails=fails)
+            if self._ends_wait and not self.children:
+                self._wait_no_longer()
             if self._owed(fails=fails):
                 return self._closing(fails=fails)
         elif fails:
@@ -177,6 +184,7 @@ class FunctionProgram:
         union = dict.fromkeys([*loop.futures, *loop.timers])
         if self._left:
             union.update(dict.fromkeys(self._owed(fails=type(self._ended) is not Returned)))
+            union.update(dict.fromkeys(self._ends_wait))
         for members in self.join_waits:
             union.update(dict.fromkeys(members.open()))
         return tuple(union)
@@ -213,13 +221,42 @@ class FunctionProgram:
         for promise in list(loop.timers):
             loop.forget_timer(promise)
         self.fresh.clear()
+        if self.children:
+            self._bound_wait(loop.scribe)
+
+    def _bound_wait(self, scribe: Scribe) -> None:
+        """The run begins to wait for its children: let a person, or the workflow's ``cleanup_timeout``, end that.
+
+        A replay takes the time from the journal: the code may have another by now.
+        """
+        promise, word = scribe.receive(e.LEAVE_CHILDREN)
+        if word is not None:
+            self._leave_children()
+            return
+        self._ends_wait.append(promise)
+        recorded, seconds = scribe.upcoming(), self.workflow.cleanup_timeout
+        duration = None if recorded is not None or seconds is None else round(seconds * 1e6)
+        if isinstance(recorded, e.TimerScheduled):
+            duration = recorded.duration
+        if duration is not None:
+            self._ends_wait.append(scribe.timer(duration))
+
+    def _leave_children(self) -> None:
+        self._left_children = sorted(self.children)
+        self.children.clear()
+        self._wait_no_longer()
+
+    def _wait_no_longer(self) -> None:
+        for promise in self._ends_wait:
+            self._running().scribe.abandon(promise)
+        self._ends_wait.clear()
 
     def _owed(self, *, fails: bool) -> tuple[PromiseId, ...]:
         """The calls that must end before anything is undone."""
         return (*self.compensations.asked, *(sorted(self.children) if fails else ()))
 
     def _closing(self, *, fails: bool) -> Waiting:
-        owed = self._owed(fails=fails)
+        owed = (*self._owed(fails=fails), *self._ends_wait)
         if len(owed) > LISTED:
             return _OPEN
         return Waiting(owed, _SINGLE if len(owed) == 1 else _ANY)
@@ -238,9 +275,12 @@ class FunctionProgram:
 
     def _with_failures(self, ending: Ending) -> Ending:
         """The ending, with the successes that could not be undone in its message."""
-        failures = self.compensations.failures
+        failures, note = self.compensations.failures, self._note_of_left()
+        if note and not failures:
+            return Stopped(note) if type(ending) is Stopped else _noted(ending, note)
         if not failures:
             return ending
+        failures = [*failures, note] if note else failures
         problem, trace = f"what was done could not all be taken back: {'; '.join(failures)}", ""
         if type(ending) is Returned or type(ending) is Continued:
             problem = f"the workflow returned, and of the calls that it had given up {problem}"
@@ -248,6 +288,12 @@ class FunctionProgram:
             cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
             problem, trace = f"{cause.message or cause.type}; and {problem}", cause.trace
         return Raised(scrubbed(Failure("holdfast.errors:StepFailed", problem, trace), self.secrets))
+
+    def _note_of_left(self) -> str:
+        """Which children had not ended when the run no longer waited for them; empty where all had."""
+        run, lineage = id_in(self.idempotency_key), lineage_of(self.idempotency_key)
+        names = [child_id(run, promise.path[-1], lineage) for promise in self._left_children]
+        return f"left before they had ended: {', '.join(names)}" if names else ""
 
     def _running(self) -> DurableLoop:
         if self._loop is None:
@@ -306,3 +352,10 @@ class FunctionProgram:
     async def value(self, promise_id: PromiseId, what: str) -> Payload:
         """Wait for a promise and give its value, or raise its error."""
         return unwrap(await self._running().promise(promise_id), what)
+
+
+def _noted(ending: Ending, note: str) -> Ending:
+    if type(ending) is not Raised:
+        return ending
+    message = f"{ending.failure.message}; {note}" if ending.failure.message else note
+    return Raised(msgspec.structs.replace(ending.failure, message=message))

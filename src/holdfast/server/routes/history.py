@@ -107,13 +107,15 @@ class EvidenceQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class JournalCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the journal keeps its laws, its hash chain fits, and its row agrees with it."""
+    """Whether the journal keeps its laws, its hash chain fits, and its row agrees with it. ``notes`` are laws of newer
+    runs that its older rules let it break."""
 
     run: str
     good: bool
     events: int
     problem: str
     law: str | None
+    notes: tuple[str, ...] = ()
 
 
 async def journal(call: RouteCall[WindowQuery, None]) -> JournalWindow:
@@ -168,7 +170,14 @@ async def evidence(call: RouteCall[EvidenceQuery, None]) -> FileAnswer:
 
 async def verify(call: RouteCall[Nothing, None]) -> JournalCheck:
     found = await call.run.verify()
-    return JournalCheck(run=call.run.id, good=found.good, events=found.events, problem=found.problem, law=found.law)
+    return JournalCheck(
+        run=call.run.id,
+        good=found.good,
+        events=found.events,
+        problem=found.problem,
+        law=found.law,
+        notes=found.notes,
+    )
 
 
 RUN = "/v1/runs/{run}"

@@ -136,8 +136,15 @@ async def signal(call: RouteCall[Nothing, SignalBody]) -> Answered:
     return await _steered(call)
 
 
-async def cancel(call: RouteCall[Nothing, ReasonBody]) -> Answered:
-    await call.run.cancel(call.body.reason or "cancelled by request", by=call.by)
+class CancelBody(ReasonBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is asked to stop, and whether it ends without waiting for its children."""
+
+    leave_children: bool = False
+
+
+async def cancel(call: RouteCall[Nothing, CancelBody]) -> Answered:
+    body = call.body
+    await call.run.cancel(body.reason or "cancelled by request", by=call.by, leave_children=body.leave_children)
     return await _steered(call)
 
 
@@ -225,7 +232,7 @@ ROUTES = (
         operation="runs.cancel",
         words="Ask a run to stop; its cleanup runs first.",
         handler=cancel,
-        body=ReasonBody,
+        body=CancelBody,
         answer=SteeredRun,
         headers=(PREFER,),
     ),

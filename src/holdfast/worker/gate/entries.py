@@ -332,15 +332,12 @@ def ignored(held: Held, signal: SignalArrived, now: int) -> p.Note:
     return named(note(key.tenant, key.run, record))
 
 
-def taken_back(held: Held, receipt: p.ReceiptRow, name: str, state: str, now: int, other: str = "") -> p.Note:
+def taken_back(held: Held, receipt: p.ReceiptRow, name: str, reason: str, now: int) -> p.Note:
     """The note of an undo of this receipt's act: it has taken the receipt, has undone the act, gives the receipt back,
-    or does nothing, because another run relies on the act."""
-    reason = {"left": f"left to {other}", "kept": f"kept by {other}"}.get(state, state)
+    or does nothing, because the act is another run's to undo."""
     details = {"receipt": receipt.id, "action": receipt.action, "undo": name}
-    key = held.key
-    return named(
-        note(key.tenant, key.run, r.Operated(now, r.UNDO, f"worker {held.row.owner}", key.run, reason, details))
-    )
+    tenant, run = held.key
+    return named(note(tenant, run, r.Operated(now, r.UNDO, f"worker {held.row.owner}", run, reason, details)))
 
 
 def ended(held: Held, started: e.ExecutionStarted, ending: e.Event, segment: p.Segment, standing: str) -> p.Note:

@@ -80,11 +80,9 @@ class Undoings:
                 undos.move(undo, "taken")
                 self._settler.give_turn(held)
             case p.HeldBy(run=run, kept=kept):
-                state = "kept" if kept else "left"
-                held.gate_of_run().carry(entries.taken_back(held, receipt, undo.name, state, self._clock.now(), run))
-                self._settle(held, undo, f"{'kept by' if kept else 'left to'} {run}")
+                self._settle(held, undo, receipt, f"{'kept by' if kept else 'left to'} {run}")
             case p.Taken(receipt=found) if found.reversed_by is not None:
-                self._settle(held, undo, f"taken back by {found.reversed_by}")
+                self._settle(held, undo, receipt, f"taken back by {found.reversed_by}")
             case _:
                 undos.move(undo, "busy")
                 self._settler.background(self._wait(held, undo, receipt, LOOK_AGAIN_SECONDS[0]))
@@ -105,9 +103,11 @@ class Undoings:
             wait = min(waited * 2, LOOK_AGAIN_SECONDS[1])
             self._settler.background(self._wait(held, undo, receipt, wait))
 
-    def _settle(self, held: Held, undo: GatedUndo, why: str) -> None:
-        """There is nothing to do any more: the journal says why."""
-        held.gate_of_run().undos.drop(undo.request.promise_id)
+    def _settle(self, held: Held, undo: GatedUndo, receipt: p.ReceiptRow, why: str) -> None:
+        """There is nothing to do any more: the journal and the audit say why."""
+        calls = held.gate_of_run()
+        calls.carry(entries.taken_back(held, receipt, undo.name, why, self._clock.now()))
+        calls.undos.drop(undo.request.promise_id)
         self._settler.bring(held, undo.request, Ok(Payload(cbor2.dumps(why))))
 
     def settled(self, held: Held, turn: Turn) -> Iterator[Attached]:

@@ -16,7 +16,7 @@ from holdfast.server.console.typed import json_of, number_of, reason_of, text_of
 
 
 async def cancel(call: RouteCall[Any, None], typed: FormData) -> Done:
-    await call.run.cancel(reason_of(typed), by=call.by)
+    await call.run.cancel(reason_of(typed), by=call.by, leave_children=typed.get("leave_children") == "yes")
     return _here(call, "It was asked to stop: its cleanup runs first.")
 
 

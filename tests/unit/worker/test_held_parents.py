@@ -1,0 +1,123 @@
+"""Parents whose children do not end: what holds them is named, and doing what is advised moves them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Holdfast, RunCancelled, receive, step, workflow
+from holdfast.store import protocol as p
+from tests.unit.worker.ground import Ground, rested
+
+UNDONE: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_undone() -> None:
+    UNDONE.clear()
+
+
+@step(name="held.unbook")
+async def unbook(booked: str) -> None:
+    UNDONE.append(booked)
+
+
+@step(name="held.book", undo=unbook)
+async def book(what: str) -> str:
+    return what
+
+
+@workflow(name="held.slow")
+async def slow() -> None:
+    """A child whose cleanup waits for a person."""
+    try:
+        await receive("go")
+    finally:
+        await receive("cleaned")
+
+
+@workflow(name="held.parent")
+async def parent(above: int = 0) -> None:
+    await book(f"of {above}")
+    await (parent(above - 1) if above else slow())
+
+
+@workflow(name="held.hurried", cleanup_timeout=3600.0)
+async def hurried() -> None:
+    await book("hurried")
+    await slow()
+
+
+async def waits(app: Holdfast, run: str) -> None:
+    """Until the run is there, and rests."""
+    while not await app.store.get([p.Key("default", run)]):
+        await app.changed(1)
+    await rested(app, run)
+
+
+def test_explain_names_the_child_that_holds_its_parent_and_its_remedy(virtual: Ground) -> None:
+    """However deep it is. The advice for the child ends it, and then its parents."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(parent, slow) as app:
+            run = await app.start(parent, 2, id="one")
+            await waits(app, "one~1~1~1")
+            await run.cancel()
+            for each in ("one", "one~1", "one~1~1", "one~1~1~1"):
+                while not (await rested(app, each)).cancelling:
+                    await app.changed(1)
+            said = await run.explain()
+            assert "one~1: " in said
+            assert "one~1~1~1: " in said
+            assert "`holdfast signal 'one~1~1~1' cleaned VALUE` sends it" in said
+            assert "`holdfast cancel one --leave-children` ends one without its children" in said
+            assert UNDONE == []
+            await app.run("one~1~1~1").signal("cleaned")
+            with pytest.raises(RunCancelled):
+                await run.result(60)
+            assert UNDONE == ["of 0", "of 1", "of 2"]
+
+    virtual.play(main)
+
+
+def test_a_person_lets_a_run_end_without_its_children(virtual: Ground) -> None:
+    """It undoes what it did, and its end names the child that was left, which goes on with its cleanup."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(parent, slow) as app:
+            run = await app.start(parent, id="one")
+            await waits(app, "one~1")
+            await run.cancel("enough")
+            await waits(app, "one")
+            assert UNDONE == []
+            await run.cancel("enough", by="ann", leave_children=True)
+            with pytest.raises(RunCancelled, match=r"enough; left before they had ended: one~1$"):
+                await run.result(60)
+            assert UNDONE == ["of 0"]
+            child = app.run("one~1")
+            await child.signal("cleaned")
+            with pytest.raises(RunCancelled):
+                await child.result(60)
+            assert (await run.verify()).good
+
+    virtual.play(main)
+
+
+def test_a_workflow_may_limit_the_wait_for_its_children(virtual: Ground) -> None:
+    """The time is recorded when the wait begins, and outlives its worker."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(hurried, slow) as app:
+            run = await app.start(hurried, id="one")
+            await waits(app, "one~1")
+            await run.cancel("enough")
+            await waits(app, "one")
+            await asyncio.sleep(3500)
+            assert (await run.info()).status == "cancelling"
+        async with ground.engine(hurried, slow) as app:
+            with pytest.raises(RunCancelled, match="left before they had ended: one~1"):
+                await app.run("one").result(200)
+            assert UNDONE == ["hurried"]
+
+    virtual.play(main)
