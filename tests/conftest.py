@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.programs.function.decorators import STEPS, WORKFLOWS
+from holdfast.programs.function.registry import Registry
+from holdfast.programs.machine.machine import MACHINES
 from holdfast.testing.postgres import PostgresServer, server
 from tests.docs.conformance import ROOT, plain, rows, unproved
 
@@ -27,6 +30,24 @@ def postgres() -> Iterator[PostgresServer]:
     """A server for all tests of this process that leave it as it is; under xdist each of its processes has one."""
     with server(fast=True) as running:
         yield running
+
+
+REGISTRIES: tuple[Registry[Any], ...] = (STEPS, WORKFLOWS, MACHINES)
+
+
+@pytest.fixture(autouse=True)
+def _declared() -> Iterator[None]:
+    """What a test declares in its functions ends with it: engines of the tests after it would serve that as well.
+
+    What a module declares stays, also of one that the test imports.
+    """
+    before = [dict(registry) for registry in REGISTRIES]
+    yield
+    for registry, earlier in zip(REGISTRIES, before, strict=True):
+        stays = earlier | {name: each for name, each in registry.items() if "<locals>" not in each.qualname}
+        if stays != registry._by_name:
+            registry._by_name = stays
+            registry.changes += 1
 
 
 @pytest.hookimpl(optionalhook=True)

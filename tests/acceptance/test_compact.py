@@ -122,6 +122,7 @@ import os, resource, signal, sys
 from holdfast.errors import HoldfastError
 from holdfast.store.sqlite import compaction
 compaction.STEPS = 200
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it otherwise
 seen = 0
 def advance(count):
     global seen

@@ -204,10 +204,8 @@ def test_pages_without_await(kind: str) -> None:
     policy = parse(cli_bank.POLICY, "cli_bank")
     with SyncHoldfast("memory://", workflows=WORKFLOWS, policy=policy) as app:
         for number in range(3):
-            app.start(cli_bank.wiring, "a-1", id=f"run-{number}", actor="ann")
-            for _ in app.run(f"run-{number}").tail():
-                if any(task.run == f"run-{number}" for task in app.tasks.list()):
-                    break
+            run = app.start(cli_bank.wiring, "a-1", id=f"run-{number}", actor="ann")
+            assert len(run.settled(timeout=60).tasks) == 1
         part: Any = getattr(app, kind)
         first = part.page(limit=2)
         rest = list(part.list(after=first.next))

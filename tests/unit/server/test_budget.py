@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,22 @@ async def people(*who: tuple[str, int]) -> AsyncIterator[tuple[Holdfast, list[ht
         yield app, [await stack.enter_async_context(person(address, token)) for token in tokens]
 
 
+async def answer_without_stall(
+    client: httpx.AsyncClient, ask: Callable[[], Awaitable[httpx.Response]]
+) -> httpx.Response:
+    """The answer to a request beside which others are answered in time.
+
+    It is asked up to three times: what stalls the server does so each time, and a busy machine does not.
+    """
+    stalls = []
+    while len(stalls) < 3:
+        response, worst = await worst_beside(client, ask())
+        if worst < STALL_SECONDS:
+            return response
+        stalls.append(worst)
+    raise AssertionError(f"others were not answered for {stalls} s")
+
+
 async def worst_beside(client: httpx.AsyncClient, work: Awaitable[httpx.Response]) -> tuple[httpx.Response, float]:
     """The answer to a request, and the longest time between two answers to another caller meanwhile.
 
@@ -94,8 +111,7 @@ def test_no_bomb_stalls_the_server(path: str, body: dict[str, Any], code: str | 
     async def main() -> None:
         async with people(("eve", 5)) as (_, (eve,)):
             await eve.post(CHECK, json=GOOD)  # its process is there
-            response, worst = await worst_beside(eve, eve.post(path, json=body))
-            assert worst < STALL_SECONDS, worst
+            response = await answer_without_stall(eve, lambda: eve.post(path, json=body))
             if code is not None:
                 problem = response.json()
                 assert (response.status_code, problem["code"]) == (422, code)
@@ -234,8 +250,7 @@ def test_drawing_and_writing_a_large_definition_stall_nobody() -> None:
             await lea.get("/v1/definitions/y/diagram")  # its process is there, and the definitions are read
             await lea.get("/v1/definitions/x")
             for path in ("diagram", "text?form=yaml"):
-                response, worst = await worst_beside(lea, lea.get(f"/v1/definitions/x/{path}"))
-                assert worst < STALL_SECONDS, (path, worst)
+                response = await answer_without_stall(lea, partial(lea.get, f"/v1/definitions/x/{path}"))
                 assert response.status_code == 200 or response.json()["code"] == "too_costly"
             app.readers.budget_seconds = 10
             picture = await lea.get("/v1/definitions/y/diagram")

@@ -83,6 +83,7 @@ def test_the_life_of_runs_and_tasks_is_told_whole_and_without_values(receiver: S
             await app.tasks.complete(task.id, {"good": True}, by="ann")
             for id in "GTA":
                 await app.run(id).result(timeout=60)
+            await app.run("B").settled(timeout=60)
             await app.run("B").retry(by="ann")
             wanted = Counter({(f"run.{event}", id): 1 for event, ids in {
                 "started": "GBWAT", "completed": "GTA", "cancelled": "W", "paused": "W", "resumed": "W", "retried": "B",
