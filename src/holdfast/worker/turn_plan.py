@@ -269,8 +269,9 @@ def plan(
 
 
 def _takings(held: Held, turn: Turn, gate: Gate | None) -> Iterator[Attached]:
-    """What the end of undos, and acts that are declared done, change of receipts."""
+    """What undos, their ends, and acts that are declared done, change of receipts."""
     if gate is not None:
+        yield from gate.undoings.begun(held)
         for promise, name, done in turn.undone:
             yield from gate.undoings.ended(held, promise, name, done=done)
     if turn.kept:

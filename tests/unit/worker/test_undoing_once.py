@@ -29,12 +29,14 @@ from tests.unit.worker.ground import Ground, kill, notes, receipts, rested, unti
 WORLD: list[str] = []
 """What was really done, in order."""
 GO: list[threading.Event] = []
+PAID: list[asyncio.Event] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_done() -> None:
     WORLD.clear()
     GO[:] = [threading.Event()]
+    PAID[:] = [asyncio.Event()]
 
 
 @step(name="once.refund")
@@ -85,6 +87,22 @@ async def pay_slowly_undone(order: str) -> str:
 
 @action(
     connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="long:{order}",
+    undo=refund,
+    reverse=back,
+    name="once.pay_for_long",
+)
+async def pay_for_long(order: str) -> str:
+    WORLD.append(f"paying {order}")
+    await PAID[0].wait()
+    WORLD.append(f"pay {order}")
+    return order
+
+
+@action(
+    connector="bank",
     operation="open",
     target="{order}",
     idempotency_key="open:{order}",
@@ -123,6 +141,11 @@ async def slowly(order: str) -> str:
     return await receive("word", str)
 
 
+@workflow(name="once.for_long")
+async def for_long(order: str) -> str:
+    return await pay_for_long(order)
+
+
 @workflow(name="once.opening")
 async def opening(order: str) -> str:
     result = await open_once(order)
@@ -131,7 +154,7 @@ async def opening(order: str) -> str:
     return result
 
 
-FLOWS = (shop, twice, slowly, opening)
+FLOWS = (shop, twice, slowly, for_long, opening)
 
 
 async def begun(app: Holdfast, flow: Any, id: str, order: str = "o-1") -> RunHandle[Any]:
@@ -327,6 +350,29 @@ def test_a_reversal_and_an_undo_at_the_same_time_take_it_back_once(tmp_path: Pat
             await sound(app)
 
     Ground(tmp_path / "store.db").play(main)
+
+
+def test_an_act_that_ends_as_its_run_is_cancelled_is_taken_before_it_is_undone(ground: Ground) -> None:
+    """Its receipt is closed by the turn that wants to undo it, so it is looked for after that turn's commit."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await app.start(for_long, "o-1", id="one", actor="ann")
+            await until(app, lambda: bool(WORLD))
+            await run.cancel("enough")
+            while "CancelRequested" not in str([entry async for entry in run.journal()]):
+                await app.changed(0.05)
+            PAID[0].set()
+            with pytest.raises(RunCancelled):
+                await run.result(60)
+            assert WORLD == ["paying o-1", "pay o-1", "refund o-1"]
+            (receipt,) = await receipts(app)
+            assert receipt.reversed_by is not None
+            with pytest.raises(NotReversible, match="was taken back already, by the undo"):
+                await app.receipts.reverse(receipt.id, by="ben")
+            await sound(app)
+
+    ground.play(main)
 
 
 def test_an_undo_that_fails_gives_the_receipt_back(ground: Ground) -> None:
