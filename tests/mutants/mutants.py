@@ -564,8 +564,8 @@ MUTANTS: Final = (
     Mutant(
         "a-probe-is-believed-twice",
         "src/holdfast/worker/gate/acts.py",
-        "if isinstance(answer, p.Closed):\n                if not is_of",
-        "if answer is not None:\n                if not is_of",
+        "if isinstance(answer, p.Closed) and is_of(call.receipt, call.promise):",
+        "if answer is not None:",
         (Judge("seed 100784", seeds=(100784, 1)),),
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 Everything that changes the state of an undo is in this table: state, event, next state. The events:
 
+- ``committed``: the turn that asks for it is durable, and with it what the undone call came to
 - ``found``: the receipt of the act is known; ``missing``: the undone call left none, so nothing need be taken
 - ``taken``: the receipt is this undo's; ``busy``: another undo or a reversal has it; ``freed``: that has ended
 - ``passed``: it was handed on to be done
@@ -20,15 +21,17 @@ from holdfast.kernel.requests import Invoke
 from holdfast.store.receipts import ReceiptRow, TakenAct
 
 UndoState = Literal[
+    "asked",  # the turn that asks for it is being committed, perhaps with the end of the act that it undoes
     "looking",  # the store is asked for the receipt
     "taking",  # the change that takes it is being committed
     "waiting",  # another one has it
     "free",  # the next turn hands the undo on to be done
     "begun",  # it is done like every other call
 ]
-UndoEvent = Literal["found", "missing", "taken", "busy", "freed", "passed"]
+UndoEvent = Literal["committed", "found", "missing", "taken", "busy", "freed", "passed"]
 
 TRANSITIONS: Final[Mapping[UndoState, Mapping[UndoEvent, UndoState]]] = {
+    "asked": {"committed": "looking"},
     "looking": {"found": "taking", "missing": "free"},
     "taking": {"taken": "free", "busy": "waiting"},
     "waiting": {"freed": "looking"},
@@ -45,7 +48,7 @@ class GatedUndo:
     def __init__(self, request: Invoke) -> None:
         self.request = request
         self.name = request.name
-        self.state: UndoState = "looking"
+        self.state: UndoState = "asked"
         self.receipt: ReceiptRow | None = None
 
 
@@ -98,6 +101,10 @@ class Undos:
     def is_moving(self) -> bool:
         """Whether one must continue in this worker."""
         return bool(self._moving)
+
+    def asked(self) -> list[GatedUndo]:
+        """Those whose receipt is to be looked for when the present turn is durable."""
+        return [undo for undo in self._moving.values() if undo.state == "asked"]
 
     def free(self) -> list[Invoke]:
         """Those that the next turn hands on."""

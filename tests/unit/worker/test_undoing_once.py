@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import (
     Holdfast,
+    OutcomeUnknown,
     Receipt,
     RunCancelled,
     RunFailed,
@@ -24,17 +25,19 @@ from holdfast import (
 from holdfast.audit.records import Operated
 from holdfast.client.runs.handle import RunHandle
 from holdfast.errors import NotReversible
-from tests.unit.worker.ground import Ground, kill, notes, receipts, rested, until
+from tests.unit.worker.ground import Ground, asked, kill, notes, receipts, rested, until
 
 WORLD: list[str] = []
 """What was really done, in order."""
 GO: list[threading.Event] = []
+PAID: list[asyncio.Event] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_done() -> None:
     WORLD.clear()
     GO[:] = [threading.Event()]
+    PAID[:] = [asyncio.Event()]
 
 
 @step(name="once.refund")
@@ -85,6 +88,42 @@ async def pay_slowly_undone(order: str) -> str:
 
 @action(
     connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="long:{order}",
+    undo=refund,
+    reverse=back,
+    name="once.pay_for_long",
+)
+async def pay_for_long(order: str) -> str:
+    WORLD.append(f"paying {order}")
+    await PAID[0].wait()
+    WORLD.append(f"pay {order}")
+    return order
+
+
+@action(connector="bank", operation="pay", target="{order}", idempotency_key="odd:{order}", name="once.pay_and_forget")
+async def pay_and_forget(order: str) -> str:
+    WORLD.append(f"pay {order}")
+    raise OutcomeUnknown("the line broke")
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="odd:{order}",
+    undo=refund,
+    reverse=back,
+    name="once.pay_oddly",
+)
+async def pay_oddly(order: str) -> str:
+    WORLD.append(f"pay {order} again")
+    return order
+
+
+@action(
+    connector="bank",
     operation="open",
     target="{order}",
     idempotency_key="open:{order}",
@@ -123,6 +162,24 @@ async def slowly(order: str) -> str:
     return await receive("word", str)
 
 
+@workflow(name="once.for_long")
+async def for_long(order: str) -> str:
+    return await pay_for_long(order)
+
+
+@workflow(name="once.forgetting")
+async def forgetting(order: str) -> str:
+    return await pay_and_forget(order)
+
+
+@workflow(name="once.oddly")
+async def oddly(order: str) -> str:
+    result = await pay_oddly(order)
+    if await receive("word", str) != "good":
+        raise ArithmeticError
+    return result
+
+
 @workflow(name="once.opening")
 async def opening(order: str) -> str:
     result = await open_once(order)
@@ -131,7 +188,7 @@ async def opening(order: str) -> str:
     return result
 
 
-FLOWS = (shop, twice, slowly, opening)
+FLOWS = (shop, twice, slowly, for_long, forgetting, oddly, opening)
 
 
 async def begun(app: Holdfast, flow: Any, id: str, order: str = "o-1") -> RunHandle[Any]:
@@ -327,6 +384,52 @@ def test_a_reversal_and_an_undo_at_the_same_time_take_it_back_once(tmp_path: Pat
             await sound(app)
 
     Ground(tmp_path / "store.db").play(main)
+
+
+def test_an_act_that_ends_as_its_run_is_cancelled_is_taken_before_it_is_undone(ground: Ground) -> None:
+    """Its receipt is closed by the turn that wants to undo it, so it is looked for after that turn's commit."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await app.start(for_long, "o-1", id="one", actor="ann")
+            await until(app, lambda: bool(WORLD))
+            await run.cancel("enough")
+            while "CancelRequested" not in str([entry async for entry in run.journal()]):
+                await app.changed(0.05)
+            PAID[0].set()
+            with pytest.raises(RunCancelled):
+                await run.result(60)
+            assert WORLD == ["paying o-1", "pay o-1", "refund o-1"]
+            (receipt,) = await receipts(app)
+            assert receipt.reversed_by is not None
+            with pytest.raises(NotReversible, match="was taken back already, by the undo"):
+                await app.receipts.reverse(receipt.id, by="ben")
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_run_for_which_an_act_of_another_is_found_out_relies_on_it(ground: Ground) -> None:
+    """The run that did it has ended, so the second one asks people. It completes, and the third undoes nothing."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            one = await app.start(forgetting, "o-1", id="one", actor="ann")
+            await asked(app, "one")
+            await one.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await one.result(60)
+            two = await app.start(oddly, "o-1", id="two", actor="ann")
+            task = await asked(app, "two")
+            await app.tasks.happened(task.id, by="ben", result="o-1")
+            assert await over(two, "good") == "completed"
+            assert await over(await begun(app, oddly, "three"), "bad") == "failed"
+            assert WORLD == ["pay o-1"]
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"two": "kept"}
+            await sound(app)
+
+    ground.play(main)
 
 
 def test_an_undo_that_fails_gives_the_receipt_back(ground: Ground) -> None:

@@ -47,12 +47,23 @@ class Undoings:
         undo = undos.calls.get(request.promise_id)
         if undo is None:
             undo = undos.add(request)
-            if undo.state == "looking":
-                self._settler.background(self._look(held, undo))
         if undo.state == "free":
             undos.move(undo, "passed")
         undo.request = request
         return undo.state == "begun"
+
+    def begun(self, held: Held) -> list[Attached]:
+        """What follows the commit of a turn: the receipts of what it wants to undo are looked for. Before it, the
+        store has not closed the receipt of an act that has ended in this very turn."""
+        undos = None if held.gate is None else held.gate.undos
+        asked = undos.asked() if undos else []
+        return [Attached(None, lambda _: self._begin(held, asked))] if asked else []
+
+    def _begin(self, held: Held, asked: list[GatedUndo]) -> None:
+        for undo in asked:
+            if (undos := _undos_with(held, undo)) is not None:
+                undos.move(undo, "committed")
+                self._settler.background(self._look(held, undo))
 
     async def _look(self, held: Held, undo: GatedUndo) -> None:
         """Find the receipt of the undone call, and take it."""
@@ -111,7 +122,8 @@ class Undoings:
         self._settler.bring(held, undo.request, Ok(Payload(cbor2.dumps(why))))
 
     def settled(self, held: Held, turn: Turn) -> Iterator[Attached]:
-        """What the end of undos in this turn, and acts that it declares done, change of receipts."""
+        """What undos in this turn, their ends, and acts that it declares done, change of receipts."""
+        yield from self.begun(held)
         for promise, name, done in turn.undone:
             yield from self._ended(held, promise, name, done=done)
         if turn.kept:
