@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -12,6 +11,7 @@ from holdfast.errors import InvalidFunction, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
+from holdfast.programs.function.declared import check_repeatable, source_digest
 from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
 from holdfast.programs.function.executor_names import named_executor
 from holdfast.programs.function.failures import unwrap
@@ -112,6 +112,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         concurrency: int | None,
         undo: Step[..., Any] | None,
         executor: str | None = None,
+        repeatable: bool = False,
     ) -> None:
         super().__init__(function, name)
         self.retry = retry
@@ -120,6 +121,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.queue = queue
         self.concurrency = concurrency
         self.undo = undo
+        self.repeatable = repeatable
         self.executor = named_executor(executor, self.what)
         self.is_async = inspect.iscoroutinefunction(function)
         self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
@@ -145,7 +147,8 @@ class Step(Durable[R_co], Generic[P, R_co]):
 
     def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
         payload = self.write_call(args, kwargs, loop.program)
-        promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
+        invoke, repeatable = loop.scribe.invoke, self.repeatable
+        promise = invoke(self.kind, self.name, payload, self.retry, self.queue, repeatable=repeatable)
         if self.undo is not None and loop.program.first_edition is None:
             loop.program.compensations.asked[promise] = (self, payload)
             loop.program.fresh.add(promise)
@@ -287,6 +290,7 @@ def step(
     concurrency: int | None = None,
     undo: Step[..., Any] | None = None,
     executor: str | None = None,
+    repeatable: bool = False,
 ) -> _Decorator: ...
 
 
@@ -303,6 +307,7 @@ def step(
     concurrency: int | None = None,
     undo: Step[..., Any] | None = None,
     executor: str | None = None,
+    repeatable: bool = False,
 ) -> Any:
     """Make a function a step.
 
@@ -310,11 +315,13 @@ def step(
     tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the time between two calls of ``heartbeat()``.
     With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in each.
     ``undo`` is a step that undoes a success when the workflow later fails or is cancelled. ``executor`` names who signs
-    what comes of it where a machine asks for it.
+    what comes of it where a machine asks for it. ``repeatable`` is a step that only reads: a retried run does it again,
+    where it takes the results of other steps that were not undone.
     """
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
         check_step(function, retry, retries, timeout, heartbeat_timeout, queue, concurrency, undo)
+        check_repeatable(function, undo, repeatable=repeatable)
         policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
         definition: Step[..., Any] = Step(
             function,
@@ -326,6 +333,7 @@ def step(
             concurrency=concurrency,
             undo=undo,
             executor=executor,
+            repeatable=repeatable,
         )
         STEPS.add(definition)
         return definition
@@ -387,12 +395,3 @@ def _positional(function: Callable[..., object]) -> int:
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 1_000
     return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
-
-
-def source_digest(function: Callable[..., object]) -> str:
-    """A digest of the function's code: recorded with each run, so that a change of code can be seen."""
-    try:
-        source = inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        source = function.__code__.co_code
-    return hashlib.sha256(source).hexdigest()

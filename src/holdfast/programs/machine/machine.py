@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.errors import InvalidFunction
 from holdfast.journal.cbor import canonical
-from holdfast.programs.function.decorators import Step, Workflow, source_digest
+from holdfast.programs.function.declared import source_digest
+from holdfast.programs.function.decorators import Step, Workflow
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.declarations import MachineDeclaration, declare
 from holdfast.programs.machine.executors import ExecutorKeys, executor_entries
