@@ -507,7 +507,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what-was-undone-counts-as-done",
-        "src/holdfast/client/runs/retry_point.py",
+        "src/holdfast/client/runs/recorded_calls.py",
         "calls[undoes].undone = True",
         "calls[undoes].undone = False",
         (SAGAS,),

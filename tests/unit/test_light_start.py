@@ -164,7 +164,7 @@ app = Holdfast("memory://")
 Server(app)
 before = {*sys.modules}
 parts = [name for name, part in vars(Parts).items() if isinstance(part, property)]
-for name in (*parts, "starter", "repairs"):
+for name in (*parts, "starter", "repairs", "retries"):
     getattr(app, name)
 print(len(parts) > 12, sorted({*sys.modules} - before))
 """

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.client.people.tokens import Tokens
     from holdfast.client.people.users import Users
     from holdfast.client.runs.repair import Repairs
+    from holdfast.client.runs.retries import Retries
     from holdfast.client.runs.starter import Starter
     from holdfast.client.schedules.app_schedules import Schedules
     from holdfast.client.templates.app_templates import AppTemplates
@@ -90,10 +91,17 @@ class Parts(Actor):
 
     @cached_property
     def repairs(self) -> Repairs:
-        """Forks and retries runs."""
+        """Forks runs."""
         from holdfast.client.runs.repair import Repairs
 
         return Repairs(self._whole())
+
+    @cached_property
+    def retries(self) -> Retries:
+        """Retries runs."""
+        from holdfast.client.runs.retries import Retries
+
+        return Retries(self._whole())
 
     @cached_property
     def policy(self) -> PolicyKeeper:
@@ -322,7 +330,7 @@ class Parts(Actor):
 def load_parts(app: Holdfast) -> None:
     """Load the modules of all parts now: whoever serves others does not let the first of them wait for that."""
     parts = (name for name, part in vars(Parts).items() if isinstance(part, property))
-    for name in ("starter", "repairs", *parts):
+    for name in ("starter", "repairs", "retries", *parts):
         getattr(app, name)
 
 

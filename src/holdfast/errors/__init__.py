@@ -15,7 +15,8 @@ The tree is split by who must act::
     │   ├── BlockedLoop              real I/O or a blocking call in a workflow body
     │   ├── NotInWorkflow            a workflow call outside a workflow
     │   ├── NotAwaited               a call in a workflow that was made and never awaited
-    │   └── Nondeterminism           replay and journal disagree
+    │   ├── Nondeterminism           replay and journal disagree
+    │   └── RetryDiverged            a retried run calls what it did with another input
     ├── StepFailed               a step or child workflow ended in an error; raised inside workflows
     ├── TerminalError            raised by a step: trying again is of no use
     ├── RetryableError           raised by a step: try again, perhaps not before a given time
@@ -127,6 +128,7 @@ from holdfast.errors.author import (
     NotAwaited,
     NotInWorkflow,
     PayloadTooLarge,
+    RetryDiverged,
     TooCostly,
     Undecodable,
     Unencodable,
@@ -302,6 +304,7 @@ __all__ = [
     "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",
+    "RetryDiverged",
     "RetryRefused",
     "RetryableError",
     "RouteNotFound",

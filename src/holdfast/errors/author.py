@@ -110,3 +110,22 @@ class Nondeterminism(AuthorError):
             f"  + issued:   {issued}\n"
             "Deploy the code that wrote the journal, guard the change with patched(), or fork the run from before."
         )
+
+
+class RetryDiverged(AuthorError):
+    """A retried run calls something with another input than the result has that was kept of it.
+
+    Do it again (`retry --again NAME`), let the kept result count (`--keep NAME`), or mend the code and resume the run.
+    """
+
+    code = "retry_diverged"
+
+    def __init__(self, name: str, kept: str, asked: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name} was done before the retry with another input, and that was not undone:\n"
+            f"  - kept:  {name}({kept})\n"
+            f"  + asked: {name}({asked})\n"
+            f"Say `retry --again {name}` to do it again, `retry --keep {name}` to let the kept result count for the "
+            "new input, or `retry --new` to count no result that is left. Or mend the code, and resume the run."
+        )

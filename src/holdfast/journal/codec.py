@@ -139,10 +139,13 @@ def _read_kind(field: KindField, root: PromiseId) -> e.AwaitKind:
 
 def _started(event: e.ExecutionStarted) -> Fields:
     fields: Fields = [event.component_digest, _payload(event.input), _absolute(event.parent_id), event.idempotency_key]
-    if event.edition == 0 and event.carried is None and not event.inherited:
+    inherited = [[part.until, part.key, part.root] for part in event.inherited]
+    if event.edition == 0 and event.carried is None and not inherited and event.former is None:
         return fields
     fields += [event.edition, None if event.carried is None else _payload(event.carried)]
-    return [*fields, [[part.until, part.key, part.root] for part in event.inherited]] if event.inherited else fields
+    if event.former is not None:
+        return [*fields, inherited, _payload(event.former)]
+    return [*fields, inherited] if inherited else fields
 
 
 def _read_started(
@@ -153,6 +156,7 @@ def _read_started(
     edition: int = 0,
     carried: PayloadField | None = None,
     inherited: Sequence[tuple[int, str, bytes]] = (),
+    former: PayloadField | None = None,
 ) -> e.ExecutionStarted:
     payload = None if carried is None else _read_payload(carried)
     return e.ExecutionStarted(
@@ -163,6 +167,7 @@ def _read_started(
         edition,
         payload,
         tuple(e.Inherited(*part) for part in inherited),
+        None if former is None else _read_payload(former),
     )
 
 
@@ -182,12 +187,14 @@ def _read_scheduled(
     policy: bytes,
     undoes: list[int] | AbsoluteField | None = None,
     again: int = 0,
+    place: int | None = None,
 ) -> e.InvokeScheduled:
     undone = None
     if undoes is not None:
         foreign = bool(undoes) and isinstance(undoes[0], bytes)
         undone = _read_absolute(cast("AbsoluteField", undoes)) if foreign else _child(cast("list[int]", undoes), root)
-    return e.InvokeScheduled(_child(path, root), kind, name, _read_payload(input), _read_policy(policy), undone, again)
+    promise, payload = _child(path, root), _read_payload(input)
+    return e.InvokeScheduled(promise, kind, name, payload, _read_policy(policy), undone, again, place)
 
 
 def _receives(event: e.ExecutionAwaiting) -> Fields:
@@ -222,7 +229,8 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
         v.function_name,
         _payload(v.input),
         _policy(v.retry_policy),
-        *([] if v.undoes is None and not v.again else [_undoes(v.undoes, v.promise_id), v.again]),
+        *([] if v.undoes is None and not v.again and v.place is None else [_undoes(v.undoes, v.promise_id), v.again]),
+        *([] if v.place is None else [v.place]),
     ],
     e.InvokeStarted: lambda v: [v.promise_id.path, v.attempt, *([True] if v.begun_before else [])],
     e.InvokeCompleted: lambda v: [v.promise_id.path, _outcome(v.result), v.attempt],
@@ -266,7 +274,7 @@ def _hot_outcome(outcome: Outcome) -> bytes:
 
 
 def _hot_scheduled(v: e.InvokeScheduled) -> bytes | None:
-    if v.undoes is not None or v.again:
+    if v.undoes is not None or v.again or v.place is not None:
         return None
     name = cbor.text(v.kind) + cbor.text(v.function_name)
     return _path(v.promise_id.path) + name + _hot_payload(v.input) + _hot_policy(v.retry_policy)

@@ -71,6 +71,7 @@ class ExecutionStarted(Event, frozen=True, gc=False):
 
     ``carried`` are the acts of earlier generations that this one must undo if it fails. ``inherited`` are the parts
     that a fork has from other runs, in order: there a program that asks for its own id gets theirs, as it did then.
+    ``former`` are the calls that a retried run made in the part of its journal that was dropped; see ``former``.
     """
 
     component_digest: str
@@ -80,6 +81,7 @@ class ExecutionStarted(Event, frozen=True, gc=False):
     edition: int = 0
     carried: Payload | None = None
     inherited: tuple[Inherited, ...] = ()
+    former: Payload | None = None
 
 
 class ExecutionCompleted(Event, frozen=True, gc=False):
@@ -109,7 +111,8 @@ class ExecutionCancelled(Event, frozen=True, gc=False):
 class InvokeScheduled(Event, frozen=True, gc=False):
     """The intent of a side effect, durable before the effect begins. A compensation names the promise it ``undoes``.
 
-    ``again`` counts how often the call was undone and done again, by retries of its run.
+    ``again`` distinguishes the acts at one position, over the retries of its run: the key of the call ends in it. An
+    act that is tried once more at another position keeps its key, which has the position that was its ``place``.
     """
 
     promise_id: PromiseId
@@ -119,6 +122,12 @@ class InvokeScheduled(Event, frozen=True, gc=False):
     retry_policy: RetryPolicy
     undoes: PromiseId | None = None
     again: int = 0
+    place: int | None = None
+
+    @property
+    def key_place(self) -> int:
+        """The position that its key has."""
+        return self.promise_id.path[-1] if self.place is None else self.place
 
 
 class InvokeStarted(Event, frozen=True, gc=False):
@@ -180,6 +189,9 @@ REVISION: Final = "holdfast:revision"
 
 LEAVE_CHILDREN: Final = "holdfast:leave-children"
 """The signal that ends a run's wait for the children that it has asked to stop. The program receives it."""
+
+RETRY: Final = "holdfast:retry"
+"""The signal with what a person says about the kept results of a retried run. It is never received: it stands."""
 
 
 class SignalDelivered(Event, frozen=True, gc=False):

@@ -37,7 +37,12 @@ def payload(value: Payload) -> str:
 
 
 def arguments(value: Payload) -> str:
-    """A call's arguments as they were written: ``'o-1', 1999, gift=True``; those marked as secret are masked."""
+    """A call's arguments, cut to a line: ``'o-1', 1999, gift=True``."""
+    return cut(whole_arguments(value))
+
+
+def whole_arguments(value: Payload) -> str:
+    """A call's arguments as they were written; those marked as secret are masked."""
     try:
         call = visible_call(value) if is_call(value.codec) else value
         if call.blob is not None:
@@ -46,7 +51,7 @@ def arguments(value: Payload) -> str:
         parts = [*map(repr, positional), *(f"{name}={item!r}" for name, item in named.items())]
     except (cbor2.CBORError, ValueError, TypeError, AttributeError):
         return f"<{len(value.data)} bytes>" if is_call(value.codec) else payload(value)
-    return cut(", ".join(parts))
+    return ", ".join(parts)
 
 
 def question(value: Payload) -> str:

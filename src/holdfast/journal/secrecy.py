@@ -42,8 +42,10 @@ def is_same_call(one: Payload, other: Payload) -> bool:
 
 def visible(event: e.Event) -> e.Event:
     """The event as people may see it. An event that is masked already is unchanged."""
-    if isinstance(event, e.ExecutionStarted) and event.carried is not None:
-        return msgspec.structs.replace(event, carried=Payload(canonical(NOT_SHOWN)))  # it holds calls of actions
+    if isinstance(event, e.ExecutionStarted):  # both fields hold calls of actions
+        held = [name for name in ("carried", "former") if getattr(event, name) is not None]
+        hidden = Payload(canonical(NOT_SHOWN))
+        return msgspec.structs.replace(event, **dict.fromkeys(held, hidden)) if held else event
     if not isinstance(event, e.InvokeScheduled) or event.kind != ACTION:
         return event
     shown = visible_call(event.input)

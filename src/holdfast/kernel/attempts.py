@@ -43,6 +43,8 @@ class Attempts:
 
     def settle(self, arrival: CallSettled) -> None:
         """An attempt has ended its invocation."""
+        if (moved := self._open.moved.get(arrival.promise_id)) is not None:
+            arrival = msgspec.structs.replace(arrival, promise_id=moved)
         pending = self._open.invocations.get(arrival.promise_id)
         # Too late: a second completion, or one of an attempt that was given up, or of an abandoned promise.
         if pending is None or pending.attempt != arrival.attempt:
@@ -106,6 +108,18 @@ class Attempts:
         if pending.queue is not None:  # its place in the queue is no longer needed
             self._scribe.request(Abandon(promise, pending.event.kind, pending.queue))
         self._settled.append((promise, outcome))
+
+    def take_former(self, promise: PromiseId, outcome: Outcome) -> None:
+        """A call gets the outcome of a former one, a timer counts as fired: recorded as if it had taken no time."""
+        if self._open.timers.pop(promise, None) is not None:
+            self._pen.record(e.TimerFired(promise))
+            self._settled.append((promise, None))
+        elif (pending := self._open.invocations.pop(promise, None)) is not None:
+            if pending.event.place is not None and type(outcome) is Ok:
+                self._scribe.inherited.append((promise, pending.event.place))
+            self._pen.record(e.InvokeStarted(promise, 1))
+            self._pen.record(e.InvokeCompleted(promise, outcome, 1))
+            self._settled.append((promise, outcome))
 
 
 def _ended_by_deadline(failure: Failure, policy: RetryPolicy) -> Failure:

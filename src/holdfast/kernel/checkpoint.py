@@ -9,7 +9,7 @@ A checkpoint is only a cache. Where it cannot be used, the run is rebuilt from i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -54,6 +54,7 @@ class Rest(msgspec.Struct, gc=False):
     cancel_told: bool
     next_child: int
     ending: Waiting
+    met: Sequence[int] = ()  # the calls of earlier generations that were met, see ``former_calls``
 
 
 class _Call(State, frozen=True):
@@ -76,6 +77,7 @@ class _KernelState(State, frozen=True):
     timers: list[tuple[int, int]]
     again: list[tuple[int, int]]
     receives: list[tuple[str, int]]
+    met: tuple[int, ...] = ()
 
 
 def give(pen: Pen, outstanding: Outstanding, rest: Rest, program: bytes) -> Checkpoint:
@@ -97,6 +99,7 @@ def give(pen: Pen, outstanding: Outstanding, rest: Rest, program: bytes) -> Chec
         [(at(promise), fire_at) for promise, fire_at in outstanding.timers.items()],
         [(at(promise), times) for promise, times in outstanding.again.items()],
         [(name, at(promise)) for promise, name in outstanding.receives()],
+        tuple(rest.met),
     )
     ledger = write_ledger(pen.ledger, blobs)
     return Checkpoint(pen.ledger.version, ledger, write(state), program, tuple(sorted(blobs)))
@@ -130,7 +133,7 @@ def _take(
     pen.go_on_from(ledger, started, state.cancel_reason, state.recorded_at)
     _take_outstanding(state, run, blobs, outstanding)
     settled = [_as_settled(event) for _, event in read_events(state.settled, run, blobs)]
-    return Rest(settled, state.cancel_told, state.next_child, Waiting(waits.waiting_on, waits.kind))
+    return Rest(settled, state.cancel_told, state.next_child, Waiting(waits.waiting_on, waits.kind), state.met)
 
 
 def _as_settled(event: e.Event) -> tuple[PromiseId, Outcome | None]:
@@ -145,7 +148,7 @@ def _take_outstanding(
     for (scheduled_at, event), call in zip(scheduled, state.calls, strict=True):
         assert isinstance(event, e.InvokeScheduled)
         pending = Pending(event, call.queue, scheduled_at, stopped=call.stopped)
-        outstanding.invocations[event.promise_id] = pending
+        outstanding.add_call(pending)
         if call.retry_at is not None:
             outstanding.set_retry(pending, call.attempt - 1, call.retry_at)
     for position, fire_at in state.timers:

@@ -114,6 +114,7 @@ class Execution:
         self._settled[:] = rest.settled
         self._cancel_told, self.ending = rest.cancel_told, rest.ending
         self._scribe.next_child = rest.next_child
+        self._scribe.carry_former(self.started, rest.met)
         self._begun = self.has_checkpoint = True
         self.offered_at = checkpoint.version
         try:
@@ -132,7 +133,8 @@ class Execution:
         if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
             return None
         self.has_checkpoint = True
-        rest = Rest(self._settled, self._cancel_told, self._scribe.next_child, ending)
+        met = () if self._scribe.former is None else sorted(self._scribe.former.met)
+        rest = Rest(self._settled, self._cancel_told, self._scribe.next_child, ending, met)
         return give(self._pen, self._open, rest, state)
 
     # -- questions of the worker ---------------------------------------------------------------------------------
@@ -228,6 +230,8 @@ class Execution:
             cancel = None
         if resume and not self._begun:
             self.start()
+            if self._settled:  # calls that were made before a retry have their outcomes at once
+                self._resume_while_satisfied()
         elif ledger.cancel_requested and resume and self.must_hear_cancel:
             self.tell_cancel()
             self.go()
@@ -235,9 +239,10 @@ class Execution:
         turn = Turn(pen.written(), self._scribe.take_requests(), cancel)
         if self._stale:
             turn.stale, self._stale = self._stale, []
-        if self._scribe.undone or self._scribe.kept:
-            turn.undone, turn.kept = self._scribe.undone, self._scribe.kept
-            self._scribe.undone, self._scribe.kept = [], []
+        scribe = self._scribe
+        if scribe.undone or scribe.kept or scribe.inherited:
+            turn.undone, turn.kept, turn.former = scribe.undone, scribe.kept, scribe.inherited
+            scribe.undone, scribe.kept, scribe.inherited = [], [], []
         return turn
 
     # -- arrivals ------------------------------------------------------------------------------------------------
@@ -332,6 +337,7 @@ class Execution:
     def start(self) -> None:
         """Begin the program and run it until it first waits or ends."""
         self._begun = True
+        self._scribe.carry_former(self.started)
         self.program.start(self._scribe, self.started)
         self._revise()
         if self.ledger.cancel_requested:  # while the run was paused: nothing of the body runs
@@ -389,3 +395,5 @@ class Execution:
         else:
             for pending in self._scribe.take_resting():
                 self._attempts.complete(pending.event.promise_id, _STOPPED, pending.attempt - 1)
+            for promise, outcome in self._scribe.take_former():
+                self._attempts.take_former(promise, outcome)

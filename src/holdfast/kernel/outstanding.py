@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
+from holdfast.kernel.former_calls import CHILD
 from holdfast.kernel.requests import Invoke, Request
 from holdfast.kernel.waits import Wait
 
@@ -40,22 +41,25 @@ class Pending(msgspec.Struct, gc=False):
             event.retry_policy,
             self.stopped,
             event.undoes,
+            event.place,
         )
 
 
 def _mark(event: e.InvokeScheduled) -> str:
-    if event.undoes is None and not event.again:  # the usual case
+    if event.undoes is None and not event.again and event.place is None:  # the usual case
         return ""
-    return ("" if event.undoes is None else "undo") + (str(event.again) if event.again else "")
+    mark = ("" if event.undoes is None else "undo") + (str(event.again) if event.again else "")
+    return mark if event.place is None else f"@{event.place}:{mark}"
 
 
 class Outstanding:
     """The open promises of one run. ``receivers`` has the waiting receives by the signal's name, oldest first."""
 
-    __slots__ = ("_alarms", "_names", "_postponed", "_unnamed", "again", "invocations", "receivers", "timers")
+    __slots__ = ("_alarms", "_names", "_postponed", "_unnamed", "again", "invocations", "moved", "receivers", "timers")
 
     def __init__(self) -> None:
         self.invocations: dict[PromiseId, Pending] = {}
+        self.moved: dict[PromiseId, PromiseId] = {}  # children that are answered under the place of an earlier try
         self.timers: dict[PromiseId, int] = {}
         self.again: dict[PromiseId, int] = {}  # calls that were undone and done again, with how often
         self.receivers: dict[str, OrderedDict[PromiseId, None]] = {}  # a plain dict finds its first entry slowly
@@ -63,6 +67,14 @@ class Outstanding:
         self._unnamed: dict[PromiseId, None] = {}
         self._alarms: list[tuple[int, PromiseId]] = []
         self._postponed: dict[PromiseId, int | None] = {}  # timers that fire later than the journal says, or not yet
+
+    def add_call(self, pending: Pending) -> None:
+        """An invocation is scheduled."""
+        event = pending.event
+        self.invocations[event.promise_id] = pending
+        if event.place is not None and event.kind == CHILD:  # the message of its end names its place
+            promise = event.promise_id
+            self.moved[PromiseId(promise.root, (*promise.path[:-1], event.place))] = promise
 
     def add_receive(self, promise: PromiseId, name: str) -> None:
         """A receive begins to wait, after earlier ones of the same name."""
@@ -164,7 +176,13 @@ class Outstanding:
     def waits(self) -> list[Wait]:
         """All waits, in order of position."""
         found = [
-            Wait(pending.event.kind, pending.event.function_name, promise.path[-1], pending.retry_at)
+            Wait(
+                pending.event.kind,
+                pending.event.function_name,
+                promise.path[-1],
+                pending.retry_at,
+                place=pending.event.place,
+            )
             for promise, pending in self.invocations.items()
         ]
         found += [Wait("timer", "", promise.path[-1], self._fires_at(promise)) for promise in self.timers]

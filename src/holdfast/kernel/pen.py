@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from holdfast.errors import Nondeterminism
+from holdfast.errors import AuthorError, Nondeterminism
 from holdfast.journal import events as e
 from holdfast.journal.blobs import fill
 from holdfast.journal.ledger import Ledger
@@ -24,7 +24,7 @@ _NOTED: Final = frozenset({e.CancelRequested, e.ExecutionStarted})
 
 
 class Halt(BaseException):
-    """Unwinds the program once its code and its journal disagree. No author's ``except Exception`` can stop it."""
+    """Unwinds the program once its code and what is recorded disagree. No author's ``except Exception`` can stop it."""
 
 
 class Pen:
@@ -42,7 +42,7 @@ class Pen:
         self.recorded_at = 0  # the time of the last event that was handed out or loaded
         self.started: e.ExecutionStarted | None = None
         self.cancel_reason = ""
-        self.halted: Nondeterminism | None = None
+        self.halted: AuthorError | None = None
         self._script: deque[e.Entry] = deque()
         self._written: list[Stamped] = []
 

@@ -79,8 +79,11 @@ class Scribe(Protocol):
         retry_policy: RetryPolicy,
         queue: str | None = None,
         undoes: PromiseId | None = None,
+        *,
+        repeatable: bool = False,
     ) -> PromiseId:
-        """Record the intent of a side effect and request it. A compensation names the promise that it ``undoes``."""
+        """Record the intent of a side effect and request it. A compensation names the promise that it ``undoes``. In a
+        retried run a ``repeatable`` one is done again, although it was done before."""
         ...
 
     def note(self, kind: str, function_name: str, input: Payload, freight: object) -> None:

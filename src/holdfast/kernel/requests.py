@@ -8,12 +8,22 @@ from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 
 
+def name_of(promise: PromiseId, mark: str) -> str:
+    """The name of a call for the other side. Its mark begins with ``@`` and a position where it keeps the name of an
+    earlier try at that position."""
+    if mark.startswith("@"):
+        place, _, mark = mark[1:].partition(":")
+        promise = PromiseId(promise.root, (*promise.path[:-1], int(place)))
+    return f"{promise}:{mark}" if mark else str(promise)
+
+
 class Invoke(msgspec.Struct, frozen=True, gc=False):
     """Run this attempt of an invocation. With a ``queue`` any worker that serves it may, not before ``not_before``.
 
     ``mark`` distinguishes the call from others at the same position: a call that undoes another, and a call that was
-    undone and is done again. ``retry`` is what the call itself says of its attempts. A ``stopped`` one must not begin
-    unless it may have begun before. One that ``undoes`` a call begins only if the act of that is this run's to undo.
+    undone and is done again. ``place`` is the position that its name has, if that is another. ``retry`` is what the
+    call itself says of its attempts. A ``stopped`` one must not begin unless it may have begun before. One that
+    ``undoes`` a call begins only if the act of that is this run's to undo.
     """
 
     promise_id: PromiseId
@@ -27,11 +37,12 @@ class Invoke(msgspec.Struct, frozen=True, gc=False):
     retry: RetryPolicy = ONCE
     stopped: bool = False
     undoes: PromiseId | None = None
+    place: int | None = None
 
     @property
     def name(self) -> str:
         """The name of the call for the other side: the same at every attempt, and different for every other call."""
-        return f"{self.promise_id}:{self.mark}" if self.mark else str(self.promise_id)
+        return name_of(self.promise_id, self.mark)
 
 
 class Abandon(msgspec.Struct, frozen=True, gc=False):
@@ -40,6 +51,7 @@ class Abandon(msgspec.Struct, frozen=True, gc=False):
     promise_id: PromiseId
     kind: str
     queue: str | None
+    place: int | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +64,7 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
     kind: str
     queue: str | None
     attempt: int = 1
+    place: int | None = None
 
 
 class Carry(msgspec.Struct, frozen=True, gc=False):

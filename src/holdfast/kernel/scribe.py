@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
+from holdfast.errors import RetryDiverged
 from holdfast.journal import events as e
+from holdfast.journal.former import UNSAID, Answers, content_of, read_answers, read_former
 from holdfast.journal.payload import NOTHING, ONCE, Ok, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 from holdfast.kernel.commands import PATCH
+from holdfast.kernel.former_calls import FormerCalls, Met
 from holdfast.kernel.outstanding import Outstanding, Pending
 from holdfast.kernel.pen import Halt, Pen
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
@@ -27,7 +32,20 @@ class Entropy(Protocol):
 class KernelScribe:
     """The commands of a running program, and the requests that follow. See ``program.Scribe`` for the contract."""
 
-    __slots__ = ("_entropy", "_open", "_pen", "_requests", "_stopped", "kept", "next_child", "run", "undone")
+    __slots__ = (
+        "_entropy",
+        "_open",
+        "_pen",
+        "_requests",
+        "_stopped",
+        "_taken",
+        "former",
+        "inherited",
+        "kept",
+        "next_child",
+        "run",
+        "undone",
+    )
 
     def __init__(self, run: PromiseId, pen: Pen, outstanding: Outstanding, entropy: Entropy) -> None:
         self.run = run
@@ -39,6 +57,9 @@ class KernelScribe:
         self._stopped: dict[PromiseId, Stop] = {}
         self.undone: list[tuple[PromiseId, str, bool]] = []  # see ``Turn``
         self.kept: list[PromiseId] = []
+        self.inherited: list[tuple[PromiseId, int]] = []
+        self.former: FormerCalls | None = None  # of a retried run
+        self._taken: dict[PromiseId, Met] = {}  # calls of this turn that got a former outcome
 
     @property
     def version(self) -> int:
@@ -69,9 +90,18 @@ class KernelScribe:
         retry_policy: RetryPolicy,
         queue: str | None = None,
         undoes: PromiseId | None = None,
+        *,
+        repeatable: bool = False,
     ) -> PromiseId:
         again = 0 if undoes is None else self._open.again.get(undoes, 0)  # a call that is done again is undone again
-        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes, again)
+        met = None
+        if self.former is None:
+            issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes, again)
+        else:
+            self.next_child = self.former.free_from(self.next_child, content_of(kind, function_name, input, undoes))
+            issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes, again)
+            met = self._met(issued, self.former, repeatable=repeatable)
+            issued = msgspec.structs.replace(issued, again=met.again, place=met.place)
         pen = self._pen
         recorded = pen.upcoming()
         event = pen.command(issued)
@@ -80,10 +110,41 @@ class KernelScribe:
         if event.again:
             self._open.again[promise] = event.again
         scheduled_at = pen.now if recorded is None else recorded.timestamp
-        pending = self._open.invocations[promise] = Pending(event, queue, scheduled_at)
-        if recorded is None:
+        pending = Pending(event, queue, scheduled_at)
+        self._open.add_call(pending)
+        if recorded is None and met is not None and met.outcome is not None:
+            self._taken[promise] = met
+        elif recorded is None:
             self._requests[promise] = pending.request()
         return promise
+
+    def _met(self, issued: e.InvokeScheduled, former: FormerCalls, *, repeatable: bool) -> Met:
+        try:
+            return former.call(issued, repeatable=repeatable, live=self._pen.upcoming() is None)
+        except RetryDiverged as diverged:
+            self._pen.halted = diverged
+            raise Halt from None
+
+    def carry_former(self, started: e.ExecutionStarted, met: Collection[int] = ()) -> None:
+        """Know the calls of earlier generations, of which these were met before."""
+        if started.former is not None:
+            self.former = FormerCalls(read_former(started.former), self.answers, met)
+
+    def answers(self) -> Answers:
+        """What people have said about the kept results of this run."""
+        given = UNSAID
+        said = self._pen.ledger.signals.get(e.RETRY)
+        for payload, _ in () if said is None else said.buffered.values():
+            given = given.joined(read_answers(payload))
+        return given
+
+    def take_former(self) -> list[tuple[PromiseId, Outcome]]:
+        """The calls and timers of this turn that have a former outcome, in the order in which they had ended."""
+        if not self._taken:
+            return []
+        taken, self._taken = self._taken, {}
+        ordered = sorted(taken.items(), key=lambda item: item[1].order)
+        return [(promise, met.outcome) for promise, met in ordered if met.outcome is not None]
 
     def note(self, kind: str, function_name: str, input: Payload, freight: object) -> None:
         pen, promise = self._pen, self._allocate()
@@ -109,12 +170,12 @@ class KernelScribe:
 
     def abandon(self, promise_id: PromiseId) -> None:
         pending = self._open.forget(promise_id)
-        if pending is None:
+        if self._taken.pop(promise_id, None) is not None or pending is None:
             return
         if type(self._requests.get(promise_id)) is Invoke:  # requested in this turn: nobody has begun it
             del self._requests[promise_id]
         elif self._pen.upcoming() is None:
-            self.request(Abandon(promise_id, pending.event.kind, pending.queue))
+            self.request(Abandon(promise_id, pending.event.kind, pending.queue, pending.event.place))
 
     def stop(self, promise_id: PromiseId) -> None:
         pending = self._open.invocations.get(promise_id)
@@ -124,7 +185,8 @@ class KernelScribe:
         if type(self._requests.get(promise_id)) is Invoke:
             self._requests[promise_id] = pending.request()  # the one before does not say that it is stopped
         if self._pen.upcoming() is None:
-            self._stopped[promise_id] = Stop(promise_id, pending.event.kind, pending.queue, pending.attempt)
+            event = pending.event
+            self._stopped[promise_id] = Stop(promise_id, event.kind, pending.queue, pending.attempt, event.place)
 
     def take_resting(self) -> list[Pending]:
         """The stopped invocations of which no attempt is under way: their next one will not be requested."""
@@ -145,8 +207,13 @@ class KernelScribe:
         return pending.failed_here and type(self._requests.get(pending.event.promise_id)) is Invoke
 
     def timer(self, duration: int) -> PromiseId:
-        event = self._pen.command(e.TimerScheduled(self._allocate(), duration, self._pen.clock + duration))
+        promise, live = self._allocate(), self._pen.upcoming() is None
+        met = None if self.former is None else self.former.timer(promise.path[-1], duration)
+        is_fired = met is not None and met.outcome is not None
+        event = self._pen.command(e.TimerScheduled(promise, duration, self._pen.clock + (0 if is_fired else duration)))
         assert isinstance(event, e.TimerScheduled)
+        if live and is_fired and met is not None:
+            self._taken[promise] = met
         self._open.set_timer(event.promise_id, event.fire_at)
         return event.promise_id
 

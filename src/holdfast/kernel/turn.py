@@ -17,7 +17,8 @@ class Turn(msgspec.Struct, gc=False):
 
     ``unheard`` is a cancellation that came too late for this generation of the run; the next one must get it. ``stale``
     are signals for an earlier version of the run: they change nothing. ``undone`` are the undos that have ended, by
-    promise and name, with whether they succeeded; ``kept`` are calls whose acts are declared done.
+    promise and name, with whether they succeeded; ``kept`` are calls whose acts are declared done, ``former`` those
+    that got the result of an earlier generation's call at another position.
     """
 
     events: list[Stamped]
@@ -26,3 +27,4 @@ class Turn(msgspec.Struct, gc=False):
     stale: Sequence[SignalArrived] = ()
     undone: Sequence[tuple[PromiseId, str, bool]] = ()
     kept: Sequence[PromiseId] = ()
+    former: Sequence[tuple[PromiseId, int]] = ()

@@ -14,3 +14,4 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     due: int | None = None
     run: str | None = None
     task: str | None = None
+    place: int | None = None  # the position that its call has for others, if that is another

@@ -34,6 +34,7 @@ def concerns_others(change: p.Change) -> bool:
             | p.CloseReceipt()
             | p.Hold()
             | p.KeepHolds()
+            | p.HoldFormer()
             | p.TakeBack()
             | p.SettleTaking()
             | p.Note()

@@ -55,7 +55,18 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     key: str
     receipt: str
     caller: ActCaller
+    at: int
     inherited: bool = False
+
+
+class HoldFormer(msgspec.Struct, frozen=True, gc=False):
+    """Calls of a retried run that got the results of earlier ones rely on their acts in their place, in any case. Each
+    is given with its root, the position of the earlier call, and its own. Answered ``Holding``."""
+
+    tenant: str
+    run: str
+    calls: tuple[tuple[bytes, int, int], ...]
+    at: int
 
 
 class KeepHolds(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +105,9 @@ class SettleTaking(msgspec.Struct, frozen=True, gc=False):
     name: str
     done: bool
     attached: tuple[Note, ...] = ()
+
+
+HoldingChange = Hold | HoldFormer | KeepHolds | TakeBack | SettleTaking
 
 
 class Holding(msgspec.Struct, frozen=True, gc=False):
@@ -136,10 +150,11 @@ def id_span(caller: ActCaller) -> tuple[str, str]:
     return f"{prefix}-", f"{prefix}."
 
 
-def chosen(held: Sequence[ReceiptRow], own: Iterable[ReceiptRow], caller: ActCaller) -> ReceiptRow | None:
-    """The receipt that a call relies on: its newest success, of those that it ``held``, else of its ``own``."""
-    mine = [row for row in own if (row.root, row.position) == (caller.root, caller.position)]
-    for rows in (held, mine):
-        if found := [row for row in rows if row.state == "succeeded"]:
-            return max(found, key=lambda row: (row.opened_at, row.round))
-    return None
+def chosen(held: Iterable[tuple[int, ReceiptRow]], own: Iterable[ReceiptRow], caller: ActCaller) -> ReceiptRow | None:
+    """The receipt that a call relies on: its newest success, of those that it has ``held`` since, and its ``own``.
+
+    In a retried run other calls had its place before.
+    """
+    mine = [(row.opened_at, row) for row in own if (row.root, row.position) == (caller.root, caller.position)]
+    found = [(at, row) for at, row in (*held, *mine) if row.state == "succeeded"]
+    return max(found, key=lambda each: (each[0], each[1].round, each[1].id))[1] if found else None

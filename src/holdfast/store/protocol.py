@@ -117,6 +117,7 @@ from holdfast.store.holding import (
     Hold,
     HolderRow,
     HolderState,
+    HoldFormer,
     Holding,
     KeepHolds,
     SettleTaking,
@@ -234,6 +235,7 @@ __all__ = [
     "Governed",
     "HeldBy",
     "Hold",
+    "HoldFormer",
     "HolderRow",
     "HolderState",
     "Holding",
@@ -363,8 +365,9 @@ class Store(LeasePort, ReadPort, AuditPort, GatePort, ItemPort, CellPort, Protoc
     async def prune(self, ended_before: int, limit: int) -> int:
         """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many.
 
-        Governed runs without evidence are kept, and so are instances of templates whose story the audit has not
-        (``story_id``): no other record of them would remain.
+        A child is kept as long as its parent is there: a retry of the parent may find it again. Governed runs without
+        evidence are kept, and so are instances of templates whose story the audit has not (``story_id``): no other
+        record of them would remain.
         """
         ...
 

@@ -11,9 +11,12 @@ import msgspec
 
 from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.gate.run_calls import Closing
+from holdfast.journal.quotes import SHORTEST, forms_of, without_forms
+from holdfast.journal.secrecy import secrets_of
 from holdfast.kernel.arrivals import Arrival
 from holdfast.runs.checkpoints import load
 from holdfast.runs.log_records import about
+from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
@@ -38,6 +41,15 @@ def _with_note(change: p.Advance, lifecycle: Lifecycle, held: Held, now: int) ->
     if not lifecycle.is_noted(held.key.tenant):
         return change
     return msgspec.structs.replace(change, attached=(*change.attached, lifecycle.parked(held, now)))
+
+
+def _without_secrets(held: Held, loaded: p.Loaded, reason: str) -> str:
+    """The reason without the secrets of the run's actions, which the inputs of other calls may quote."""
+    if held.gate is None:
+        return reason
+    events = (entry.event for entry in unseal(loaded.segments, held.id, loaded.blobs))
+    forms = forms_of(secret for event in events for secret in secrets_of(event))
+    return without_forms(reason, [form for form in forms if len(form) >= SHORTEST])
 
 
 class Parker:
@@ -97,10 +109,10 @@ class Parker:
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
             if not held.dropped:
-                self.park(held, reason)
+                self.park(held, reason if held.gate is None else reason.splitlines()[0])
             return
         if loaded is not None and not held.dropped:
-            self._push(partial(self._record, held, loaded, reason, instead))
+            self._push(partial(self._record, held, loaded, _without_secrets(held, loaded, reason), instead))
 
     def _record(self, held: Held, loaded: p.Loaded, reason: str, instead: Callable[[], None] | None) -> None:
         before = None if held.gate is None else held.gate.before_turn()

@@ -224,7 +224,8 @@ def plan(
     renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
     carried_on = None if renewal is not None else ending
     if carried_on is not None and held.parent is not None:
-        id = f"ended:{held.id}:{held.generation}"
+        # With the time of its start: a child that was deleted and is called again is another one.
+        id = f"ended:{held.id}:{held.generation}:{held.row.created_at}"
         message = children.ended(held.row, execution.started.parent_id, carried_on, now, id)
         requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     if turn.stale or execution.program.reference != held.reference:
@@ -349,6 +350,8 @@ def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins)
     stamped: list[tuple[int, e.Event]] = [(now, started)]
     counts: dict[str, int] = {}
     for name, payload in execution.ledger.unconsumed():
+        if name == e.RETRY:  # it was about calls of the generation that ends
+            continue
         counts[name] = counts.get(name, 0) + 1
         stamped.append((now, e.SignalDelivered(name, payload, counts[name])))
     if turn.unheard is not None:

@@ -85,6 +85,7 @@ HARMLESS = {
     "Holdfast.policy": "the policy of the process",
     "Holdfast.readers": "the processes that read what users send",
     "Holdfast.repairs": "between the parts",
+    "Holdfast.retries": "between the parts",
     "Holdfast.starter": "between the parts",
     "Holdfast.workflows": "the functions of the process",
     "Holdfast.workspaces": "a part, whose operations are judged",

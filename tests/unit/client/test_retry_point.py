@@ -92,15 +92,15 @@ def ended(run: Run, *fails: str) -> Run:
 
 def check(run: Run) -> RetryPoint:
     """The point keeps the laws of a journal, and a run rebuilt from it continues."""
-    point = retry_point("r", run.journal)
+    point = retry_point("r", run.journal, run.now)
     ledger = Ledger(run.id)
-    for sequence, entry in enumerate(point.kept):
+    for sequence, entry in enumerate(point.journal):
         ledger.append(entry.event, entry.timestamp, sequence)
     return point
 
 
 def resumed(run: Run, point: RetryPoint) -> Run:
-    entries = [e.Entry(sequence, entry.timestamp, entry.event) for sequence, entry in enumerate(point.kept)]
+    entries = [e.Entry(sequence, entry.timestamp, entry.event) for sequence, entry in enumerate(point.journal)]
     other = run.rebuilt(entries)
     other.advance()
     return other
@@ -110,7 +110,7 @@ def test_what_was_undone_is_done_again_and_says_so() -> None:
     """Charge, ship fails, refund: a retry charges again, under another key."""
     run = ended(Run(row, "plain", "book", "ship"), "ship")
     point = check(run)
-    assert point.again == ("point.book",)
+    assert point.again == ("point.book", "point.ship")
     other = resumed(run, point)
     assert other.open_calls() == ["point.book"]
     assert [invoke.mark for invoke in other.invokes.values()] == ["1"]
@@ -133,11 +133,15 @@ def test_what_could_not_be_undone_stands() -> None:
     assert check(run).again == ("point.ship",)
 
 
-def test_a_step_between_what_was_undone_and_the_failure_refuses_the_retry() -> None:
-    """It was not undone, and would be done twice."""
+def test_a_step_between_what_was_undone_and_the_failure_is_kept() -> None:
+    """It was not undone, so its result is given to the call that asks for it again; the journal is an ordinary one."""
     run = ended(Run(row, "book", "plain", "ship"), "ship")
-    with pytest.raises(RetryRefused, match=r"it undid point\.book.*'point\.plain'.*done twice\. Fork"):
-        check(run)
+    point = check(run)
+    assert (point.again, point.kept) == (("point.book", "point.ship"), ("point.plain",))
+    other = resumed(run, point)
+    other.advance(other.ok(0, "done"))
+    assert other.open_calls() == ["point.ship"]
+    assert other.rebuilt().open_calls() == ["point.ship"]
 
 
 def test_a_step_that_a_handler_did_after_the_failure_refuses_the_retry() -> None:
@@ -152,7 +156,7 @@ def test_the_body_s_own_error_is_retried_from_its_last_turn() -> None:
     run = ended(Run(rescued), "ship")
     point = check(run)
     assert point.again == ()
-    assert isinstance(point.kept[-1].event, e.InvokeCompleted)
+    assert isinstance(point.journal[-1].event, e.InvokeCompleted)
 
 
 def test_a_cancelled_run_goes_on_from_before_its_cancellation() -> None:
@@ -163,14 +167,14 @@ def test_a_cancelled_run_goes_on_from_before_its_cancellation() -> None:
     run.advance(cancel())
     point = check(run)
     assert point.again == ("point.ship",)
-    assert not any(isinstance(entry.event, e.CancelRequested) for entry in point.kept)
+    assert not any(isinstance(entry.event, e.CancelRequested) for entry in point.journal)
 
     run = Run(row, "book", "ship")
     run.advance()
     run.advance(run.ok(0, "done"))
     run.advance(cancel())
     run.advance(run.ok(2))
-    assert check(run).again == ("point.book",)
+    assert check(run).again == ("point.book", "point.ship")
 
 
 def test_what_ended_beside_the_failure_is_kept() -> None:
@@ -180,7 +184,7 @@ def test_what_ended_beside_the_failure_is_kept() -> None:
     run.advance(run.err(0, ValueError("no")), run.ok(1, "plain"), signal("late", 1))
     point = check(run)
     assert point.again == ("point.ship", "point.book")
-    assert [type(entry.event) for entry in point.kept[-2:]] == [e.InvokeCompleted, e.SignalDelivered]
+    assert [type(entry.event) for entry in point.journal[-2:]] == [e.InvokeCompleted, e.SignalDelivered]
     assert sorted(resumed(run, point).open_calls()) == ["point.book", "point.ship"]
 
 

@@ -24,7 +24,7 @@ from holdfast import (
 )
 from holdfast.audit.records import Operated
 from holdfast.client.runs.handle import RunHandle
-from holdfast.errors import NotReversible
+from holdfast.errors import NotReversible, RetryRefused
 from tests.unit.worker.ground import Ground, asked, kill, notes, receipts, rested, until
 
 WORLD: list[str] = []
@@ -480,5 +480,84 @@ def test_a_fork_and_its_origin_take_an_act_back_once(ends: str, ground: Ground) 
             assert await over(last, "bad") == "failed"
             assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
             await sound(app)
+
+    ground.play(main)
+
+
+@step(name="once.ship")
+async def ship(order: str) -> str:
+    if WORLD.count("no parcel") < 2:
+        WORLD.append("no parcel")
+        raise ArithmeticError("there is no parcel")
+    return order
+
+
+@workflow(name="once.ordering")
+async def ordering(order: str) -> str:
+    await pay(order)
+    return await ship(order)
+
+
+@workflow(name="once.shipping")
+async def shipping(order: str) -> str:
+    await pay_plainly(order)
+    return await ship(order)
+
+
+@action(connector="bank", operation="pay", target="{order}", reverse=back, name="once.pay_plainly")
+async def pay_plainly(order: str) -> str:
+    WORLD.append(f"pay {order}")
+    return order
+
+
+def test_a_retried_run_does_again_what_was_undone(ground: Ground) -> None:
+    """Under a new key each time; the act that is done last stands."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(ordering) as app:
+            run = await app.start(ordering, "o-1", id="one", actor="ann")
+            for _ in range(2):
+                with pytest.raises(RunFailed):
+                    await run.result(60)
+                assert (await run.plan_retry()).again == ("once.pay", "once.ship")
+                await run.retry(by="ben")
+            assert await run.result(60) == "o-1"
+            assert [line for line in WORLD if line != "no parcel"] == [
+                *("pay o-1 as pay:o-1", "refund o-1", "pay o-1 as pay:o-1#2", "refund o-1"),
+                "pay o-1 as pay:o-1#3",
+            ]
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_retried_run_does_again_what_a_person_took_back(ground: Ground) -> None:
+    """It has no undo, so the failed run left it. It would ship what is not paid."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(shipping) as app:
+            run = await app.start(shipping, "o-1", id="one", actor="ann")
+            with pytest.raises(RunFailed):
+                await run.result(60)
+            (receipt,) = await receipts(app)
+            await (await app.receipts.reverse(receipt.id, by="ben")).result(60)
+            await run.retry(by="ben")
+            with pytest.raises(RunFailed):
+                await run.result(60)
+            await run.retry(by="ben")
+            assert await run.result(60) == "o-1"
+            assert [line for line in WORLD if line != "no parcel"] == ["pay o-1", "back o-1", "pay o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_what_counts_once_and_was_taken_back_is_not_retried(ground: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await begun(app, opening, "one")
+            assert await over(run, "bad") == "failed"
+            with pytest.raises(RetryRefused, match="its key counts only once"):
+                await run.retry(by="ben")
 
     ground.play(main)

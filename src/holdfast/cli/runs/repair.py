@@ -11,6 +11,7 @@ from holdfast.cli.output import TableCell
 from holdfast.cli.selection import Steered, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
 from holdfast.client.runs.handle import RunHandle
+from holdfast.client.runs.retries import RetryChoice, RetryPlan
 from holdfast.client.views.journal import JournalEntry
 from holdfast.client.views.runs import RunInfo, run_record
 from holdfast.errors import InvalidRequest
@@ -20,17 +21,45 @@ from holdfast.errors import InvalidRequest
 @one_or_many
 @options.steered_by
 @options.dry_run
-def retry(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
-    """Let RUN, or each run that the filters choose, continue from its failure. Calls that it undid are done again."""
+@click.option("--again", multiple=True, metavar="NAME", help="Do this again, though a result of it was kept.")
+@click.option("--keep", multiple=True, metavar="NAME", help="Let the kept result of this count for another input.")
+@click.option("--new", is_flag=True, help="Count no kept result: all that is called from here is done.")
+@click.option("--tree", is_flag=True, help="Retry failed children that it calls again in the same commit.")
+def retry(
+    who: str,
+    dry_run: bool,
+    store: str | None,
+    as_json: bool,
+    again: tuple[str, ...],
+    keep: tuple[str, ...],
+    new: bool,
+    tree: bool,
+    **chosen: Any,
+) -> int:
+    """Let RUN, or each run that the filters choose, continue from its failure. Calls that it undid are done again.
+
+    A retried run that calls something with another input than before is parked: --again, --keep or --new answer it.
+    """
     chosen_runs = choice(**chosen)
+    answers = RetryChoice(again=again, keep=keep, new=new, tree=tree)
 
     async def act(handle: RunHandle[Any]) -> Steered:
-        again = await handle.retry(by=who, dry_run=dry_run)
-        begun = "would go" if dry_run else "goes"
-        sentence = f"run {handle.id} {begun} on, doing again: {', '.join(again) or 'its last turn'}"
-        return Steered(sentence, {"again": list(again)})
+        plan = await handle.plan_retry(**answers)
+        if not dry_run:
+            await handle.retry(by=who, **answers)
+        more = {"again": plan.again, "kept": plan.kept, "slept": plan.slept, "children": plan.children}
+        return Steered(_sentence(plan, dry_run=dry_run), {name: list(each) for name, each in more.items()})
 
     return steer(session.url_of(store), chosen_runs, "failed", act, "retry", dry_run, as_json)
+
+
+def _sentence(plan: RetryPlan, *, dry_run: bool) -> str:
+    begun = "would go" if dry_run else "goes"
+    said = [f"doing again: {', '.join(plan.again) or 'its last turn'}"]
+    said += [f"kept if asked alike: {', '.join(plan.kept)}"] if plan.kept else []
+    said += [f"slept again: {', '.join(f'{each:g} s' for each in plan.slept)}"] if plan.slept else []
+    said += [f"retried with it: {', '.join(plan.children)}"] if plan.children else []
+    return f"run {plan.run} {begun} on, {'; '.join(said)}"
 
 
 @click.command()

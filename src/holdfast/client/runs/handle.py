@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import msgspec
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.evidence import Evidence
+    from holdfast.client.runs.retries import RetryChoice, RetryPlan
     from holdfast.client.views.overview import RunOverview
     from holdfast.client.views.signals import WaitingSignal
     from holdfast.client.views.timeline import Item
@@ -129,11 +131,9 @@ class RunHandle(Generic[R]):
         it tells how the run stands then. Raises RunNotFound.
         """
         self._app.check_open()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._app.waiters.wait(self.key, until_rest=True)
-        except TimeoutError:
-            pass
         return await progress_of(self._app, await self._row())
 
     @operation("runs.see")
@@ -210,10 +210,9 @@ class RunHandle(Generic[R]):
         name = keyed(name, key)
         if expected_version is not None and (present := (await self._row()).version) != expected_version:
             raise RunConflict(f"run {self.id} is at version {present}, not {expected_version}: look at it again.")
-        # It needs an id even where the caller gives none: a commit of unknown outcome is tried again.
-        by = self._app.person_of(by)
+        by, now = self._app.person_of(by), self._app.clock.now()
         payload = given_by(encode(value, f"signal {name!r}"), by)
-        now = self._app.clock.now()
+        # It needs an id even where the caller gives none: a commit of unknown outcome is tried again.
         message = messages.signal(name, payload, now, id or self._app.token(), expected_version)
         if by is None:
             await self._deliver(message)
@@ -288,8 +287,7 @@ class RunHandle(Generic[R]):
     @operation("runs.see")
     async def tail(self, first: int = 0) -> AsyncIterator[JournalEntry]:
         """The entries as they are written, masked, until the run has ended; a new generation begins at sequence 0."""
-        at = first
-        row = await self._row()
+        at, row = first, await self._row()
         mask = await mask_of(self._app.store, row)
         while True:
             async for entry in masked_entries(self._app.store, row, at, mask):
@@ -327,8 +325,8 @@ class RunHandle(Generic[R]):
         """The signals that the run has not received, in the order in which they came."""
         from holdfast.client.views.signals import unreceived
 
-        row = await self._row()
-        return await unreceived(self._app.store, row, [entry async for entry in journals.read(self._app.store, row)])
+        row, store = await self._row(), self._app.store
+        return await unreceived(store, row, [entry async for entry in journals.read(store, row)])
 
     @operation("runs.see")
     async def picture(
@@ -341,8 +339,8 @@ class RunHandle(Generic[R]):
         from holdfast.client.definitions.pictures import picture_of_run
         from holdfast.drawing.definitions import DEEPEST
 
-        depth = DEEPEST if deepest is None else deepest
-        return await picture_of_run(self._app, self.key, at=at, direction=direction, deepest=depth)
+        deepest = DEEPEST if deepest is None else deepest
+        return await picture_of_run(self._app, self.key, at=at, direction=direction, deepest=deepest)
 
     @operation("runs.see")
     async def explain(self) -> str:
@@ -369,17 +367,22 @@ class RunHandle(Generic[R]):
         return await evidence_of(self._app, self.key, values=values, generation=generation, anew=anew)
 
     @operation("runs.retry")
-    async def retry(self, *, by: str | None = None, reason: str = "", dry_run: bool = False) -> tuple[str, ...]:
+    async def retry(
+        self, *, by: str | None = None, reason: str = "", dry_run: bool = False, **chosen: Unpack[RetryChoice]
+    ) -> tuple[str, ...]:
         """Let a failed or cancelled run continue from its failure: a new generation with the journal up to there.
 
-        Calls that failed or were undone are done again; no other step that succeeded is. Gives the names of the calls
-        that are done again; with ``dry_run`` nothing else happens. Raises InvalidRequest where the run has not failed,
-        RetryRefused where something would be done twice.
+        What failed or was undone is done again; what succeeded is kept, for calls with the same input. One with another
+        parks the run until names ``again`` are to be done again, names of ``keep`` get their kept result, or with
+        ``new`` none counts. With ``tree`` failed children are retried. Gives the names of what is done again; with
+        ``dry_run`` no more happens. Raises InvalidRequest or RetryRefused.
         """
-        plan = await self._app.repairs.plan_retry(self.key)
-        if not dry_run:
-            await self._app.repairs.retry(self.key, plan, by, reason)
-        return plan.again
+        return (await self._app.retries.retry(self.key, chosen, by, reason, dry_run=dry_run)).again
+
+    @operation("runs.retry")
+    async def plan_retry(self, **chosen: Unpack[RetryChoice]) -> RetryPlan:
+        """What ``retry`` would do."""
+        return await self._app.retries.retry(self.key, chosen, dry_run=True)
 
     @operation("runs.fork")
     async def fork(

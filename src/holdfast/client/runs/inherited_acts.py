@@ -14,7 +14,7 @@ from holdfast.store import protocol as p
 
 
 async def holds_of_fork(
-    store: p.Store, run: p.Run, entries: Sequence[e.Entry], fork: p.Key, root: PromiseId
+    store: p.Store, run: p.Run, entries: Sequence[e.Entry], fork: p.Key, root: PromiseId, now: int
 ) -> tuple[p.Hold, ...]:
     """The changes by which a fork of the run, with these entries and this root, holds what it inherits."""
     acts = list(_acts(entries))
@@ -24,7 +24,7 @@ async def holds_of_fork(
         if receipt is not None:
             own = root.root if act.root == run.root else act.root  # what earlier generations did keeps its promise
             caller = p.ActCaller(fork.run, own, act.path[-1])
-            holds.append(p.Hold(receipt.tenant, receipt.key, receipt.id, caller, inherited=True))
+            holds.append(p.Hold(receipt.tenant, receipt.key, receipt.id, caller, now, inherited=True))
     return tuple(holds)
 
 

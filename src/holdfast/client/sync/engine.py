@@ -39,6 +39,7 @@ from holdfast.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.governance.evidence import Evidence
+    from holdfast.client.runs.retries import RetryChoice, RetryPlan
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
     from holdfast.programs.machine.proposals import ManifestsMode
@@ -374,8 +375,13 @@ class SyncRunHandle(Generic[R]):
     def evidence(self, *, values: bool = False, generation: int | None = None, anew: bool = False) -> Evidence:
         return self._loop.call(self._handle.evidence(values=values, generation=generation, anew=anew))
 
-    def retry(self, *, by: str | None = None, reason: str = "", dry_run: bool = False) -> tuple[str, ...]:
-        return self._loop.call(self._handle.retry(by=by, reason=reason, dry_run=dry_run))
+    def retry(
+        self, *, by: str | None = None, reason: str = "", dry_run: bool = False, **chosen: Unpack[RetryChoice]
+    ) -> tuple[str, ...]:
+        return self._loop.call(self._handle.retry(by=by, reason=reason, dry_run=dry_run, **chosen))
+
+    def plan_retry(self, **chosen: Unpack[RetryChoice]) -> RetryPlan:
+        return self._loop.call(self._handle.plan_retry(**chosen))
 
     def fork(
         self, sequence: int, *, id: str | None = None, by: str | None = None, reason: str = ""

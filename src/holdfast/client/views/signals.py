@@ -40,7 +40,7 @@ async def unreceived(store: Store, run: Run, entries: Iterable[e.Entry]) -> list
     waiting: dict[tuple[str, int], _Sent] = {}
     for entry in entries:
         event = entry.event
-        if isinstance(event, e.SignalDelivered):
+        if isinstance(event, e.SignalDelivered) and event.signal_name != e.RETRY:  # which is never received
             sent = _Sent(event.signal_name, event.payload, entry.timestamp, delivered=True)
             waiting[event.signal_name, event.delivery_id] = sent
         elif isinstance(event, e.SignalReceived):

@@ -43,6 +43,7 @@ class RecordedStep:
     """A step that is not here, whose calls are taken from the journal, in their order. Nothing can undo it here."""
 
     undo = None
+    repeatable = False
     queue: str | None = None
 
     def __init__(self, name: str) -> None:

@@ -77,6 +77,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             concurrency=None,
             undo=undo,
             executor=executor,
+            repeatable=not declaration.writes,
         )
         self.connector = declaration.connector
         self.operation = declaration.operation

@@ -13,6 +13,7 @@ from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.programs.function.bound import Bound
+from holdfast.programs.function.declared import check_repeatable
 from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
 from holdfast.programs.function.executor_names import named_executor
 from holdfast.programs.function.failures import unwrap
@@ -115,6 +116,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         concurrency: int | None,
         undo: Step[..., Any] | None,
         executor: str | None = None,
+        repeatable: bool = False,
     ) -> None:
         super().__init__(function, name)
         self.retry = retry
@@ -123,6 +125,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.queue = queue
         self.concurrency = concurrency
         self.undo = undo
+        self.repeatable = repeatable
         self.executor = named_executor(executor, self.what)
         self.is_async = inspect.iscoroutinefunction(function)
         self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
@@ -148,7 +151,8 @@ class Step(Durable[R_co], Generic[P, R_co]):
 
     def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
         payload = self.write_call(args, kwargs, loop.program)
-        promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
+        invoke, repeatable = loop.scribe.invoke, self.repeatable
+        promise = invoke(self.kind, self.name, payload, self.retry, self.queue, repeatable=repeatable)
         if self.undo is not None and loop.program.first_edition is None:
             loop.program.compensations.asked[promise] = (self, payload)
             loop.program.fresh.add(promise)
@@ -291,6 +295,7 @@ def step(
     concurrency: int | None = None,
     undo: Step[..., Any] | None = None,
     executor: str | None = None,
+    repeatable: bool = False,
 ) -> _Decorator: ...
 
 
@@ -307,6 +312,7 @@ def step(
     concurrency: int | None = None,
     undo: Step[..., Any] | None = None,
     executor: str | None = None,
+    repeatable: bool = False,
 ) -> Any:
     """Make a function a step.
 
@@ -314,11 +320,13 @@ def step(
     tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the time between two calls of ``heartbeat()``.
     With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in each.
     ``undo`` is a step that undoes a success when the workflow later fails or is cancelled. ``executor`` names who signs
-    what comes of it where a machine asks for it.
+    what comes of it where a machine asks for it. ``repeatable`` is a step that only reads: a retried run does it again,
+    where it takes the results of other steps that were not undone.
     """
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
         check_step(function, retry, retries, timeout, heartbeat_timeout, queue, concurrency, undo)
+        check_repeatable(function, undo, repeatable=repeatable)
         policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
         definition: Step[..., Any] = Step(
             function,
@@ -330,6 +338,7 @@ def step(
             concurrency=concurrency,
             undo=undo,
             executor=executor,
+            repeatable=repeatable,
         )
         STEPS.add(definition)
         return definition

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 from holdfast.errors import InvalidFunction
 from holdfast.journal.payload import ONCE, RetryPolicy
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.declared import check_repeatable
 from holdfast.programs.function.decorators import Step, check_step
 from holdfast.programs.function.durable_call import DurableCall, StepCall
 from holdfast.programs.function.loop import DurableLoop
@@ -44,6 +45,7 @@ def perform(
     timeout: float | None = None,
     heartbeat_timeout: float | None = None,
     undo: Step[..., Any] | None = None,
+    repeatable: bool = False,
 ) -> StepCall[R]:
     """Run an ``async def`` as a step, without decorating it: ``await perform("fetch", fetch, url, retries=3)``.
 
@@ -60,6 +62,7 @@ def perform(
             f"perform({name!r:.60}, …) takes an `async def`, and its arguments behind it, not {function!r:.60}"
         )
     check_step(function, retry, retries, timeout, heartbeat_timeout, None, None, undo)
+    check_repeatable(function, undo, repeatable=repeatable)
     if not name.strip():
         raise InvalidFunction(f"{name!r} is no usable name: use 1 to 200 characters")
     step: InlineStep[..., R] = InlineStep(
@@ -71,5 +74,6 @@ def perform(
         queue=None,
         concurrency=None,
         undo=undo,
+        repeatable=repeatable,
     )
     return DurableCall(step, args, {})

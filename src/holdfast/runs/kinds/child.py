@@ -28,13 +28,13 @@ class ChildKind(Kind):
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
         name, pin = resolve(request.function_name, pins)
         birth = Birth(
-            key=_key(run, request.promise_id.path[-1]),
+            key=_key(run, request),
             workflow=name,
             pin=pin,
             keep=kept_code(run, pin),
             input=request.input,
             parent=run.key.run,
-            parent_id=request.promise_id,
+            parent_id=run.id.child(_place(request)),
             priority=run.row.priority,
             attributes=child_attributes(run.row),
             origin=Origin(run.row.workspace, run.row.actor),
@@ -42,15 +42,16 @@ class ChildKind(Kind):
         return Errand(birth.start(now), meets=True)
 
     def give_up(self, run: CallingRun, request: Abandon, now: int) -> Errand | None:
-        child = _key(run, request.promise_id.path[-1])
+        child = _key(run, request)
         return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now), unpauses=True))
 
     def stop(self, run: CallingRun, request: Stop, now: int) -> Errand | None:
-        child = _key(run, request.promise_id.path[-1])
+        child = _key(run, request)
         return Errand(Deliver(child, messages.cancel("its parent waits for its end", now), unpauses=True))
 
     def waits(self, run: CallingRun, wait: Wait) -> Wait:
-        return msgspec.structs.replace(wait, run=child_id(run.key.run, wait.position, run.lineage))
+        place = wait.position if wait.place is None else wait.place
+        return msgspec.structs.replace(wait, run=child_id(run.key.run, place, run.lineage))
 
     async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
         return f"child workflow {readable(wait.name)} (run {wait.run})"
@@ -59,5 +60,10 @@ class ChildKind(Kind):
         return Shown(f"{readable(event.function_name)} ({event.kind})", f"({arguments(event.input)})")
 
 
-def _key(run: CallingRun, position: int) -> Key:
-    return Key(run.key.tenant, child_id(run.key.run, position, run.lineage))
+def _place(request: Invoke | Abandon | Stop) -> int:
+    """The position that the child is named after: a retried run may have come to it at another one."""
+    return request.promise_id.path[-1] if request.place is None else request.place
+
+
+def _key(run: CallingRun, request: Invoke | Abandon | Stop) -> Key:
+    return Key(run.key.tenant, child_id(run.key.run, _place(request), run.lineage))

@@ -32,7 +32,7 @@ class SignalKind(Kind):
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
         (target, name, value), _ = cbor2.loads(request.input.data)
         # A retried run may send another signal from the same position: it must not be taken for the first.
-        id = f"{request.promise_id}:{hashlib.sha256(request.input.data).hexdigest()[:12]}"
+        id = f"{request.name}:{hashlib.sha256(request.input.data).hexdigest()[:12]}"
         message = messages.signal(name, Payload(canonical(value)), now, id)
         return Errand(Deliver(Key(run.key.tenant, target), message), request.promise_id, _outcome)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from holdfast.client.runs.progress import RunDetails, RunProgress
+from holdfast.client.runs.retries import RetryChoice
 from holdfast.client.runs.starter import NotedOptions
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.runs import RunInfo
@@ -60,17 +61,31 @@ class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class RetryBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether the retry is only planned."""
+    """Whether the retry is only planned, with `tree` whether failed children are retried with it.
+
+    Of results that were kept: which are done `again`, which to `keep` whatever is asked now, and with `new` that none
+    counts.
+    """
 
     dry_run: bool = False
+    again: tuple[Name, ...] = ()
+    keep: tuple[Name, ...] = ()
+    new: bool = False
+    tree: bool = False
 
 
 class RetriedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls that are done again, by name."""
+    """The calls that are done again, by name. Those in `kept` are not if they are called with the input that they had.
+
+    Timers of `slept` seconds run again. `children` are the runs that are retried with it.
+    """
 
     run: str
     dry_run: bool
     again: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    slept: tuple[float, ...] = ()
+    children: tuple[str, ...] = ()
 
 
 class ForkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,8 +174,19 @@ async def resume(call: RouteCall[Nothing, Nothing]) -> Answered:
 
 
 async def retry(call: RouteCall[Nothing, RetryBody]) -> RetriedRun:
-    again = await call.run.retry(by=call.by, dry_run=call.body.dry_run)
-    return RetriedRun(run=call.run.id, dry_run=call.body.dry_run, again=again)
+    body = call.body
+    chosen = RetryChoice(again=body.again, keep=body.keep, new=body.new, tree=body.tree)
+    plan = await call.run.plan_retry(**chosen)
+    if not body.dry_run:
+        await call.run.retry(by=call.by, **chosen)
+    return RetriedRun(
+        run=call.run.id,
+        dry_run=body.dry_run,
+        again=plan.again,
+        kept=plan.kept,
+        slept=plan.slept,
+        children=plan.children,
+    )
 
 
 async def fork(call: RouteCall[Nothing, ForkBody]) -> Answered:
@@ -260,7 +286,8 @@ ROUTES = (
         method="POST",
         path=f"{RUN}/retry",
         operation="runs.retry",
-        words="Let a failed or cancelled run continue from its failure; `dry_run` only says what is done again.",
+        words="Let a failed or cancelled run continue from its failure, or answer one that is parked because it calls "
+        "something with another input than before its retry; `dry_run` only says what is done again.",
         handler=retry,
         body=RetryBody,
         answer=RetriedRun,

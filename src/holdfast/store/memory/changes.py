@@ -67,6 +67,8 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return holding.hold(tables, change)
         case p.KeepHolds():
             return holding.keep(tables, change)
+        case p.HoldFormer():
+            return holding.hold_former(tables, change)
         case p.CloseReceipt() | p.PutTask() | p.CancelTask() | p.TakeBack() | p.SettleTaking():
             return _gate(tables, change)
         case _ as never:

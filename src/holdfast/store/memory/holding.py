@@ -16,7 +16,7 @@ _APPLIED: Final = p.Holding()
 def stakes(tables: Tables, tenant: str, receipt: str) -> p.Stakes:
     """All holders of a receipt as their runs are now, and who has taken it."""
     rows = []
-    for caller, state in sorted(tables.holders.get((tenant, receipt), {}).items()):
+    for caller, (state, _) in sorted(tables.holders.get((tenant, receipt), {}).items()):
         run = tables.runs.get(p.Key(tenant, caller.run))
         standing, is_lane = (None, False) if run is None else (run.standing, run.program_kind == p.MACHINE)
         rows.append(p.HolderRow(caller, state_of(state, standing, is_lane=is_lane)))
@@ -25,9 +25,11 @@ def stakes(tables: Tables, tenant: str, receipt: str) -> p.Stakes:
 
 def act_of(tables: Tables, tenant: str, caller: p.ActCaller) -> p.ReceiptRow | None:
     """The receipt of the act that a call did or relies on."""
-    held = {id for (of, id), holders in tables.holders.items() if of == tenant and caller in holders}
+    held = {
+        id: holders[caller][1] for (of, id), holders in tables.holders.items() if of == tenant and caller in holders
+    }
     rows = [row for row in tables.receipts.values() if row.tenant == tenant]
-    return chosen([row for row in rows if row.id in held], rows, caller)
+    return chosen([(held[row.id], row) for row in rows if row.id in held], rows, caller)
 
 
 def _by_id(tables: Tables, tenant: str, id: str) -> p.ReceiptRow | None:
@@ -48,17 +50,33 @@ def hold(tables: Tables, change: p.Hold) -> p.Answer:
     is_taken = row.reversed_by is not None or (change.tenant, change.receipt) in tables.takings
     if is_taken and not change.inherited:
         return p.Fenced()
-    holders = tables.holders.setdefault((change.tenant, change.receipt), {})
-    holders.setdefault(p.ActCaller(row.run, row.root, row.position), "open")
-    holders[change.caller] = "open"
+    _hold(tables, row, change.caller, change.at)
     return _APPLIED
+
+
+def hold_former(tables: Tables, change: p.HoldFormer) -> p.Answer:
+    for root, former, position in change.calls:
+        if (row := act_of(tables, change.tenant, p.ActCaller(change.run, root, former))) is not None:
+            _hold(tables, row, p.ActCaller(change.run, root, position), change.at)
+    return _APPLIED
+
+
+def _hold(tables: Tables, row: p.ReceiptRow, caller: p.ActCaller, at: int) -> None:
+    holders = tables.holders.setdefault((row.tenant, row.id), {})
+    holders.setdefault(_doer(row), ("open", row.opened_at))
+    holders[caller] = "open", at
+
+
+def _doer(row: p.ReceiptRow) -> p.ActCaller:
+    return p.ActCaller(row.run, row.root, row.position)
 
 
 def keep(tables: Tables, change: p.KeepHolds) -> p.Answer:
     for root, position in change.calls:
         caller = p.ActCaller(change.run, root, position)
         if (row := act_of(tables, change.tenant, caller)) is not None:
-            tables.holders.setdefault((change.tenant, row.id), {})[caller] = "kept"
+            holders = tables.holders.setdefault((change.tenant, row.id), {})
+            holders[caller] = "kept", holders.get(caller, ("open", row.opened_at))[1]
     return _APPLIED
 
 
@@ -74,8 +92,8 @@ def take_back(tables: Tables, change: p.TakeBack) -> tuple[p.Answer, bool]:
     if taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
     rest = relying(stakes(tables, *place).holders, change.caller)
-    if place in tables.holders:
-        tables.holders[place][change.caller] = "let_go"
+    if change.caller in (holders := tables.holders.get(place, {})):
+        holders[change.caller] = "let_go", holders[change.caller][1]
     if rest is not None:
         return rest, False
     tables.takings[place] = change.name, change.caller.run
@@ -113,8 +131,7 @@ def begin_reversal(tables: Tables, change: p.OpenReceipt) -> p.Answer | None:
     if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):
         return p.Taken(row)
     if change.heeds_holders:
-        doer = p.ActCaller(row.run, row.root, row.position)
-        tables.holders.setdefault(place, {}).setdefault(doer, "open")
+        tables.holders.setdefault(place, {}).setdefault(_doer(row), ("open", row.opened_at))
         for holder in stakes(tables, *place).holders:
             if holder.state == "open" and holder.caller.run != receipt.run:
                 return p.HeldBy(holder.caller.run, kept=False)
@@ -135,6 +152,6 @@ def close_reversal(tables: Tables, receipt: p.ReceiptRow) -> None:
 def forget(tables: Tables, run: p.Run) -> None:
     """A run is deleted: what it still held it keeps if it has completed, else lets go."""
     for (tenant, _), holders in tables.holders.items():
-        for caller, state in holders.items():
+        for caller, (state, at) in holders.items():
             if (tenant, caller.run) == run.key and state == "open":
-                holders[caller] = state_of(state, run.standing, is_lane=False)
+                holders[caller] = state_of(state, run.standing, is_lane=False), at

@@ -218,17 +218,13 @@ class MemoryStore(MemoryQueries):
 
     async def prune(self, ended_before: int, limit: int) -> int:
         with self._transaction() as tables:
-            ended = [
-                (run.ended_at, run.key)
-                for run in tables.runs.values()
-                if run.ended_at is not None and run.ended_at < ended_before
-                if not lacks_evidence(run) and not _is_untold(tables, run)
-            ]
-            oldest = heapq.nsmallest(limit, ended)
-            for _, key in oldest:
-                holding.forget(tables, tables.runs[key])
-                tables.forget(key)
-            return len(oldest)
+            pruned = 0
+            while oldest := heapq.nsmallest(limit - pruned, _prunable(tables, ended_before)):
+                for _, key in oldest:  # their children follow
+                    holding.forget(tables, tables.runs[key])
+                    tables.forget(key)
+                pruned += len(oldest)
+            return pruned
 
     async def untold(self, ended_before: int, limit: int) -> list[p.Run]:
         with self._transaction() as tables:
@@ -299,6 +295,16 @@ def _wake(tables: Tables, now: int) -> None:
         if run.wake_at is not None and run.wake_at <= now:
             ready_at = run.wake_at if run.ready_at is None else run.ready_at
             tables.put(replace(run, ready_at=ready_at, wake_at=None))
+
+
+def _prunable(tables: Tables, ended_before: int) -> list[tuple[int, p.Key]]:
+    return [
+        (run.ended_at, run.key)
+        for run in tables.runs.values()
+        if run.ended_at is not None and run.ended_at < ended_before
+        if not lacks_evidence(run) and not _is_untold(tables, run)
+        if run.parent is None or p.Key(run.key.tenant, run.parent) not in tables.runs
+    ]
 
 
 def _is_untold(tables: Tables, run: p.Run) -> bool:

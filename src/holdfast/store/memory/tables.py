@@ -95,7 +95,7 @@ class Tables:
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)  # tasks, by tenant and receipt's id
-    holders: dict[tuple[str, str], dict[ActCaller, HolderState]] = field(default_factory=dict)  # by receipt's id
+    holders: dict[tuple[str, str], dict[ActCaller, tuple[HolderState, int]]] = field(default_factory=dict)  # by receipt
     takings: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # name and run, by receipt's id
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id
     audit: list[AuditEntry] = field(default_factory=list)  # the entry of sequence n is at index n - 1

@@ -359,6 +359,7 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Tally: operations.tally,
     p.Hold: holding.hold,
     p.KeepHolds: holding.keep,
+    p.HoldFormer: holding.hold_former,
 }
 
 # The changes for which the order of the batch counts, mostly because audit entries are attached to them.

@@ -101,12 +101,14 @@ FROM unnest($1::text[], $2::text[]) AS given (tenant, key) JOIN receipts USING (
 SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE;
 
 -- name: hold
-INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (tenant, receipt, run, root, position) DO UPDATE SET state = excluded.state;
+INSERT INTO holders AS there (tenant, receipt, run, root, position, state, at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant, receipt, run, root, position) DO UPDATE
+SET state = excluded.state, at = greatest(there.at, excluded.at);
 
 -- name: hold_of_doer
 -- The call that did the act, which needs a row as soon as there is a second holder.
-INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES ($1, $2, $3, $4, $5, 'open') ON CONFLICT DO NOTHING;
+INSERT INTO holders (tenant, receipt, run, root, position, state, at) VALUES ($1, $2, $3, $4, $5, 'open', $6)
+ON CONFLICT DO NOTHING;
 
 -- name: let_go
 UPDATE holders SET state = 'let_go' WHERE tenant = $1 AND receipt = $2 AND run = $3 AND root = $4 AND position = $5;
@@ -124,12 +126,12 @@ WITH given AS (
     SELECT * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::text[], $6::text[]) WITH ORDINALITY
     AS given (run, root, position, since, until, number)
 )
-SELECT number, true AS is_held, body, reversed_by
+SELECT number, holders.at AS held_at, body, reversed_by
 FROM given JOIN holders ON holders.tenant = $1 AND holders.run = given.run COLLATE "C"
     AND holders.root = given.root AND holders.position = given.position
 JOIN receipts ON receipts.tenant = $1 AND receipts.id = holders.receipt
 UNION ALL
-SELECT number, false, body, reversed_by
+SELECT number, NULL, body, reversed_by
 FROM given JOIN receipts ON receipts.tenant = $1 AND id > since COLLATE "C" AND id < until COLLATE "C";
 
 -- name: taking

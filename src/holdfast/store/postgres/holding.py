@@ -33,13 +33,14 @@ async def acts_of(fetch: Fetch, tenant: str, callers: Sequence[p.ActCaller]) -> 
     """For each call the receipt of the act that it did, or relies on."""
     spans = [id_span(caller) for caller in callers]
     given = zip(*[(*caller, *span) for caller, span in zip(callers, spans, strict=True)], strict=True)
-    found: dict[tuple[int, bool], list[p.ReceiptRow]] = {}
+    held: dict[int, list[tuple[int, p.ReceiptRow]]] = {}
+    own: dict[int, list[p.ReceiptRow]] = {}
     for row in await fetch("acts_of", tenant, *map(list, given)) if callers else ():
-        found.setdefault((row["number"], row["is_held"]), []).append(rows.receipt(row))
-    return [
-        chosen(found.get((number, True), ()), found.get((number, False), ()), caller)
-        for number, caller in enumerate(callers, 1)
-    ]
+        if row["held_at"] is None:
+            own.setdefault(row["number"], []).append(rows.receipt(row))
+        else:
+            held.setdefault(row["number"], []).append((row["held_at"], rows.receipt(row)))
+    return [chosen(held.get(n, ()), own.get(n, ()), caller) for n, caller in enumerate(callers, 1)]
 
 
 async def hold(writer: Writer, changes: Sequence[p.Hold]) -> list[p.Answer]:
@@ -53,18 +54,36 @@ async def _hold(writer: Writer, change: p.Hold) -> p.Answer:
         return p.Fenced()
     if not change.inherited and (row.reversed_by is not None or await writer.fetch("taking", *place)):
         return p.Fenced()
-    await writer.fetch("hold_of_doer", *place, row.run, row.root, row.position)
-    await writer.fetch("hold", *place, *change.caller, "open")
+    await _hold_it(writer, row, change.caller, change.at)
     return _APPLIED
+
+
+async def hold_former(writer: Writer, changes: Sequence[p.HoldFormer]) -> list[p.Answer]:
+    for change in changes:
+        former = [p.ActCaller(change.run, root, before) for root, before, _ in change.calls]
+        found = await acts_of(writer.fetch, change.tenant, former)
+        for (root, _, position), row in zip(change.calls, found, strict=True):
+            if row is not None:
+                await _hold_it(writer, row, p.ActCaller(change.run, root, position), change.at)
+    return [_APPLIED for _ in changes]
+
+
+async def _hold_it(writer: Writer, row: p.ReceiptRow, caller: p.ActCaller, at: int) -> None:
+    await _hold_of_doer(writer, row)
+    await writer.fetch("hold", row.tenant, row.id, *caller, "open", at)
+
+
+async def _hold_of_doer(writer: Writer, row: p.ReceiptRow) -> None:
+    await writer.fetch("hold_of_doer", row.tenant, row.id, row.run, row.root, row.position, row.opened_at)
 
 
 async def keep(writer: Writer, changes: Sequence[p.KeepHolds]) -> list[p.Answer]:
     for change in changes:
         callers = [p.ActCaller(change.run, root, position) for root, position in change.calls]
         found = await acts_of(writer.fetch, change.tenant, callers)
-        held = sorted((row.id, caller) for row, caller in zip(found, callers, strict=True) if row is not None)
-        for receipt, caller in held:
-            await writer.fetch("hold", change.tenant, receipt, *caller, "kept")
+        for row, caller in zip(found, callers, strict=True):
+            if row is not None:
+                await writer.fetch("hold", change.tenant, row.id, *caller, "kept", row.opened_at)
     return [_APPLIED for _ in changes]
 
 
@@ -115,7 +134,7 @@ async def reversal_refused(writer: Writer, change: p.OpenReceipt) -> p.Answer | 
     if row is None:
         return None
     if change.heeds_holders:
-        await writer.fetch("hold_of_doer", *place, row.run, row.root, row.position)
+        await _hold_of_doer(writer, row)
     there = await stakes(writer.fetch, *place)
     if row.reversed_by is not None or (there.taking is not None and there.taking[0] != receipt.id):
         return p.Taken(row)

@@ -655,7 +655,9 @@ SELECT tenant, id FROM runs WHERE ended_at < $1 AND (NOT governed OR evidence IS
   AND (attributes ->> 'template' IS NULL OR EXISTS (
       SELECT FROM audit
       WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id))
-ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED;
+  AND (parent IS NULL OR NOT EXISTS (
+      SELECT FROM runs AS above WHERE above.tenant = runs.tenant AND above.id = runs.parent))
+ORDER BY ended_at LIMIT $2 FOR UPDATE OF runs SKIP LOCKED;
 
 -- name: untold
 -- Instances of templates that have ended, and whose story the audit has not.

@@ -323,15 +323,19 @@ class PostgresStore(PostgresCells):
 
     async def prune(self, ended_before: int, limit: int) -> int:
         async def attempt() -> int:
+            pruned = 0
             async with self._transaction() as connection:
-                keys = columns(await connection.fetch(SQL["prunable"], ended_before, limit), 2)
-                used = await connection.fetch(SQL["prune_blob_uses"], *keys)
-                blobs = columns({tuple(row) for row in used}, 2)
-                await connection.fetch(SQL["lock_blobs"], *blobs)
-                await connection.execute(SQL["prune_blobs"], *blobs)
-                await connection.execute(SQL["prune_holders"], *keys)
-                await connection.execute(SQL["prune_run"], *keys)
-                return len(keys[0])
+                # The children of those that are deleted follow.
+                while rows := await connection.fetch(SQL["prunable"], ended_before, limit - pruned):
+                    keys = columns(rows, 2)
+                    used = await connection.fetch(SQL["prune_blob_uses"], *keys)
+                    blobs = columns({tuple(row) for row in used}, 2)
+                    await connection.fetch(SQL["lock_blobs"], *blobs)
+                    await connection.execute(SQL["prune_blobs"], *blobs)
+                    await connection.execute(SQL["prune_holders"], *keys)
+                    await connection.execute(SQL["prune_run"], *keys)
+                    pruned += len(rows)
+            return pruned
 
         return await self._retried(attempt)
 

@@ -15,6 +15,8 @@ from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
 
+_Small = p.Tally | p.SetReference | p.MarkSplit | p.Hold | p.KeepHolds | p.HoldFormer
+
 _Row = tuple[int, str | None, bool]
 """The values of ``Advanced``: the inbox's last position, the reason of a pause, whether the lease was released."""
 
@@ -68,7 +70,7 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Kept()
         case p.PutCells():
             return put_cells(cursor, change)
-        case p.Tally() | p.SetReference() | p.MarkSplit() | p.Hold() | p.KeepHolds():
+        case p.Tally() | p.SetReference() | p.MarkSplit() | p.Hold() | p.KeepHolds() | p.HoldFormer():
             return _small(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
@@ -80,7 +82,9 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             assert_never(never)
 
 
-def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference | p.MarkSplit | p.Hold | p.KeepHolds) -> p.Answer:
+def _small(cursor: sqlite3.Cursor, change: _Small) -> p.Answer:
+    if isinstance(change, p.HoldFormer):
+        return holding.hold_former(cursor, change)
     if isinstance(change, p.Hold):
         return holding.hold(cursor, change)
     if isinstance(change, p.KeepHolds):

@@ -53,12 +53,13 @@ WHERE tenant = ?1 AND key = ?2 AND token = ?3 AND state IN ('pending', 'unknown'
 UPDATE receipts SET reversed_by = ?3 WHERE tenant = ?1 AND id = ?2;
 
 -- name: hold
-INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET state = excluded.state;
+INSERT INTO holders (tenant, receipt, run, root, position, state, at) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET state = excluded.state, at = max(at, excluded.at);
 
 -- name: hold_of_doer
 -- The call that did the act, which needs a row as soon as there is a second holder.
-INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES (?, ?, ?, ?, ?, 'open') ON CONFLICT DO NOTHING;
+INSERT INTO holders (tenant, receipt, run, root, position, state, at) VALUES (?, ?, ?, ?, ?, 'open', ?)
+ON CONFLICT DO NOTHING;
 
 -- name: let_go
 UPDATE holders SET state = 'let_go' WHERE tenant = ? AND receipt = ? AND run = ? AND root = ? AND position = ?;
@@ -70,7 +71,7 @@ FROM holders LEFT JOIN runs ON runs.tenant = holders.tenant AND runs.id = holder
 WHERE holders.tenant = ? AND receipt = ? ORDER BY holders.run, holders.root, holders.position;
 
 -- name: held_receipts
-SELECT body, reversed_by FROM holders JOIN receipts ON receipts.tenant = holders.tenant AND receipts.id = holders.receipt
+SELECT at, body, reversed_by FROM holders JOIN receipts ON receipts.tenant = holders.tenant AND receipts.id = holders.receipt
 WHERE holders.tenant = ? AND holders.run = ? AND holders.root = ? AND holders.position = ?;
 
 -- name: receipts_in_span

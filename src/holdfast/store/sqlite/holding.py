@@ -35,7 +35,7 @@ def stakes(read: Read, tenant: str, receipt: str) -> p.Stakes:
 
 def act_of(read: Read, tenant: str, caller: p.ActCaller) -> p.ReceiptRow | None:
     """The receipt of the act that a call did or relies on."""
-    held = [read_receipt(*row) for row in read(GATE["held_receipts"], (tenant, *caller))]
+    held = [(at, read_receipt(*row)) for at, *row in read(GATE["held_receipts"], (tenant, *caller))]
     own = (read_receipt(*row) for row in read(GATE["receipts_in_span"], (tenant, *id_span(caller))))
     return chosen(held, own, caller)
 
@@ -52,16 +52,32 @@ def hold(cursor: sqlite3.Cursor, change: p.Hold) -> p.Answer:
         return p.Fenced()
     if not change.inherited and (row.reversed_by is not None or _taking(cursor, *place) is not None):
         return p.Fenced()
-    cursor.execute(GATE["hold_of_doer"], (*place, row.run, row.root, row.position))
-    cursor.execute(GATE["hold"], (*place, *change.caller, "open"))
+    _hold(cursor, row, change.caller, change.at)
     return _APPLIED
+
+
+def hold_former(cursor: sqlite3.Cursor, change: p.HoldFormer) -> p.Answer:
+    for root, former, position in change.calls:
+        row = act_of(reader(cursor), change.tenant, p.ActCaller(change.run, root, former))
+        if row is not None:
+            _hold(cursor, row, p.ActCaller(change.run, root, position), change.at)
+    return _APPLIED
+
+
+def _hold(cursor: sqlite3.Cursor, row: p.ReceiptRow, caller: p.ActCaller, at: int) -> None:
+    _hold_of_doer(cursor, row)
+    cursor.execute(GATE["hold"], (row.tenant, row.id, *caller, "open", at))
+
+
+def _hold_of_doer(cursor: sqlite3.Cursor, row: p.ReceiptRow) -> None:
+    cursor.execute(GATE["hold_of_doer"], (row.tenant, row.id, row.run, row.root, row.position, row.opened_at))
 
 
 def keep(cursor: sqlite3.Cursor, change: p.KeepHolds) -> p.Answer:
     for root, position in change.calls:
         caller = p.ActCaller(change.run, root, position)
         if (row := act_of(reader(cursor), change.tenant, caller)) is not None:
-            cursor.execute(GATE["hold"], (change.tenant, row.id, *caller, "kept"))
+            cursor.execute(GATE["hold"], (change.tenant, row.id, *caller, "kept", row.opened_at))
     return _APPLIED
 
 
@@ -105,7 +121,7 @@ def reversal_refused(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer 
     if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):
         return p.Taken(row)
     if change.heeds_holders:
-        cursor.execute(GATE["hold_of_doer"], (*place, row.run, row.root, row.position))
+        _hold_of_doer(cursor, row)
         for holder in stakes(reader(cursor), *place).holders:
             if holder.state == "open" and holder.caller.run != receipt.run:
                 return p.HeldBy(holder.caller.run, kept=False)

@@ -122,9 +122,13 @@ def set_pause(cursor: sqlite3.Cursor, change: p.Pause | p.Unpause) -> bool:
 
 def prune(connection: sqlite3.Connection, ended_before: int, limit: int) -> int:
     """Delete runs that ended before then, and give pages that they leave free back to the file system."""
-    keys = connection.execute(SQL["prunable"], (ended_before, limit)).fetchall()
-    for key in keys:  # one run after the other: a blob is deleted with the last run that uses it
-        for name in PRUNED:
-            connection.execute(SQL[name], key)
+    pruned = 0
+    while pruned < limit and (
+        keys := connection.execute(SQL["prunable"], (ended_before, limit - pruned)).fetchall()
+    ):  # the children of those that are deleted follow
+        for key in keys:  # one run after the other: a blob is deleted with the last run that uses it
+            for name in PRUNED:
+                connection.execute(SQL[name], key)
+        pruned += len(keys)
     shrink(connection)
-    return len(keys)
+    return pruned

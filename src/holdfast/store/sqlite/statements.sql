@@ -393,6 +393,8 @@ WHERE ended_at < ? AND ended_at IS NOT NULL AND (NOT governed OR evidence IS NOT
   AND (CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END IS NULL OR EXISTS (
       SELECT 1 FROM audit
       WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id))
+  AND (parent IS NULL OR NOT EXISTS (
+      SELECT 1 FROM runs AS above WHERE above.tenant = runs.tenant AND above.id = runs.parent))
 ORDER BY ended_at LIMIT ?;
 
 -- name: untold

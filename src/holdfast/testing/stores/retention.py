@@ -102,6 +102,20 @@ class Retention(Topic):
         assert (await row(store)).created_at == run.created_at
 
     @on_fresh_store
+    async def test_a_child_is_pruned_after_its_parent(self, store: p.Store) -> None:
+        """A retry of the parent may find it again. One whose parent is not there any more is like any other run."""
+        parent = await begun(store, start("top", owner="ann", at=NOW - 100))
+        await ended(store, "top~1", at=NOW - 90, parent="top")
+        await ended(store, "top~1~2", at=NOW - 95, parent="top~1")
+        await ended(store, "gone~1", at=NOW - 80, parent="gone")
+        assert await store.prune(NOW + 100, 10) == 1
+        assert {run.key.run for run in await store.find(p.Query(), 10)} == {"top", "top~1", "top~1~2"}
+        await advanced(store, turn(parent, COMPLETED))
+        assert await store.prune(NOW + 10**9, 1) == 1
+        assert {run.key.run for run in await store.find(p.Query(), 10)} == {"top~1", "top~1~2"}
+        assert await store.prune(NOW + 10**9, 10) == 2
+
+    @on_fresh_store
     async def test_a_leased_run_is_not_pruned(self, store: p.Store) -> None:
         """At any age."""
         await leased(store)

@@ -163,9 +163,11 @@ async def advanced(store: p.Store, change: p.Advance) -> p.Advanced:
     return answer
 
 
-async def ended(store: p.Store, run: str = "one", *, at: int = NOW, blobs: Mapping[bytes, bytes] = {}) -> p.Run:
+async def ended(
+    store: p.Store, run: str = "one", *, at: int = NOW, blobs: Mapping[bytes, bytes] = {}, parent: str | None = None
+) -> p.Run:
     """Start a run and let it complete."""
-    first = await begun(store, start(run, owner="ann", blobs=blobs))
+    first = await begun(store, start(run, owner="ann", blobs=blobs, parent=parent))
     await advanced(store, turn(first, COMPLETED, at=at))
     return await row(store, run)
 

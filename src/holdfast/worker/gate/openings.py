@@ -172,7 +172,7 @@ class Openings:
             self._take(held, call, found)
             return
         caller = p.ActCaller(held.key.run, call.promise.root, call.promise.path[-1])
-        hold = p.Hold(found.tenant, found.key, found.id, caller)
+        hold = p.Hold(found.tenant, found.key, found.id, caller, self._clock.now())
         self._committer.submit(hold, partial(self._is_held, held, call, found))
 
     def _is_held(self, held: Held, call: Call, found: p.ReceiptRow, answer: p.Answer | Exception) -> None:

@@ -126,6 +126,9 @@ class Undoings:
         yield from self.begun(held)
         for promise, name, done in turn.undone:
             yield from self._ended(held, promise, name, done=done)
+        if turn.former:
+            former = tuple([(call.root, place, call.path[-1]) for call, place in turn.former])
+            yield Attached(p.HoldFormer(held.key.tenant, held.key.run, former, self._clock.now()))
         if turn.kept:
             calls = tuple([(call.root, call.path[-1]) for call in turn.kept])
             yield Attached(p.KeepHolds(held.key.tenant, held.key.run, calls))

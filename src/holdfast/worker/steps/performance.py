@@ -17,6 +17,7 @@ from holdfast.gate.effects import Arguments, Performable
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled
+from holdfast.kernel.requests import name_of
 from holdfast.programs.function.values import encode
 from holdfast.runs.payload_room import PayloadPlace
 from holdfast.runs.tracing import TRACEPARENT
@@ -90,7 +91,7 @@ class Performance(msgspec.Struct):
     @property
     def name(self) -> str:
         """What the other side knows the call by, where it has no other key. See ``Invoke.name``."""
-        return f"{self.promise}:{self.mark}" if self.mark else str(self.promise)
+        return name_of(self.promise, self.mark)
 
     @property
     def traceparent(self) -> str | None:

@@ -53,7 +53,9 @@ class Steps(_Calls):
     def begin(self, engine: Interpreter, visit: Visit, verb: CallVerb) -> None:
         step = engine.routine.step(verb.name)
         payload = written_call(engine, verb, engine.context.fill(visit, verb.arguments))
-        promise = engine.scribe.invoke(step.kind, step.name, payload, _policy(engine, visit, step.retry), step.queue)
+        policy = _policy(engine, visit, step.retry)
+        invoke = engine.scribe.invoke
+        promise = invoke(step.kind, step.name, payload, policy, step.queue, repeatable=step.repeatable)
         if visit.node.undo is not None or step.undo is not None:
             self._keep(visit, payload)
         engine.call(visit, promise)
@@ -64,7 +66,8 @@ class TransportCalls(_Calls):
 
     def begin(self, engine: Interpreter, visit: Visit, verb: TransportVerb) -> None:
         name, payload = written_request(engine, visit, verb, engine.context.fill(visit, verb.request))
-        promise = engine.scribe.invoke(ACTION, name, payload, _policy(engine, visit, ONCE))
+        policy, repeatable = _policy(engine, visit, ONCE), _only_reads(engine, verb, name, payload)
+        promise = engine.scribe.invoke(ACTION, name, payload, policy, repeatable=repeatable)
         if visit.node.undo is not None:
             self._keep(visit, payload)
         engine.call(visit, promise)
@@ -117,6 +120,11 @@ def written_request(engine: Interpreter, visit: Visit, verb: TransportVerb, requ
         return transport.write(request, engine.routine.definition.connectors)
     except InvalidRequest as error:
         raise CannotEvaluate(str(error)) from None
+
+
+def _only_reads(engine: Interpreter, verb: TransportVerb, name: str, payload: Payload) -> bool:
+    transport = engine.routine.tools.transport(verb.verb)
+    return transport is not None and not transport.effect(name, payload).writes
 
 
 def _policy(engine: Interpreter, visit: Visit, own: RetryPolicy) -> RetryPolicy:

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.datastructures import FormData
 
+from holdfast.client.runs.retries import RetryChoice
 from holdfast.client.views.values import read_plain
 from holdfast.errors import InvalidRequest
 from holdfast.server.call import RouteCall
@@ -39,12 +40,18 @@ async def signal(call: RouteCall[Any, None], typed: FormData) -> Done:
 async def retry(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInstead:
     reason = reason_of(typed)
     is_confirmed = typed.get("confirmed") == "yes"
-    again = await call.run.retry(by=call.by, reason=reason, dry_run=not is_confirmed)
+    chosen = RetryChoice(
+        again=_names(typed, "again"),
+        keep=_names(typed, "keep"),
+        new=typed.get("new") == "yes",
+        tree=typed.get("tree") == "yes",
+    )
+    plan = await call.run.plan_retry(**chosen)
     if not is_confirmed:
-        return ShownInstead(
-            template="retry.html", context={"run": await call.run.info(), "again": again, "reason": reason}
-        )
-    return _here(call, f"It goes on from its failure; {', '.join(again) or 'nothing'} is done again.")
+        context = {"run": await call.run.info(), "plan": plan, "reason": reason, "chosen": chosen}
+        return ShownInstead(template="retry.html", context=context)
+    await call.run.retry(by=call.by, reason=reason, **chosen)
+    return _here(call, f"It goes on from its failure; {', '.join(plan.again) or 'nothing'} is done again.")
 
 
 async def fork(call: RouteCall[Any, None], typed: FormData) -> Done:
@@ -53,6 +60,10 @@ async def fork(call: RouteCall[Any, None], typed: FormData) -> Done:
         raise InvalidRequest("say from which place of the timeline on.")
     fresh = await call.run.fork(place, id=id or None, by=call.by, reason=reason_of(typed))
     return Done(path=("runs", fresh.id), words=f"This is a new run. It goes on from place {place} of {call.run.id}.")
+
+
+def _names(typed: FormData, field: str) -> list[str]:
+    return [name for each in text_of(typed, field).split(",") if (name := each.strip())]
 
 
 def _here(call: RouteCall[Any, None], words: str) -> Done:

@@ -6,6 +6,7 @@ CREATE TABLE holders (
     root     bytea NOT NULL,
     position bigint NOT NULL,
     state    text NOT NULL,
+    at       bigint NOT NULL,
     PRIMARY KEY (tenant, receipt, run, root, position)
 );
 CREATE INDEX holders_of_run ON holders (tenant, run, root, position);

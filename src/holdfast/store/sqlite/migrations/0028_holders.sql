@@ -6,6 +6,7 @@ CREATE TABLE holders (
     root     BLOB NOT NULL,
     position INTEGER NOT NULL,
     state    TEXT NOT NULL,
+    at       INTEGER NOT NULL,
     PRIMARY KEY (tenant, receipt, run, root, position)
 ) WITHOUT ROWID;
 CREATE INDEX holders_of_run ON holders (tenant, run, root, position);

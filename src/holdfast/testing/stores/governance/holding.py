@@ -23,7 +23,7 @@ def take(caller: p.ActCaller = DOER, name: str = "", *, attached: tuple[p.Note, 
 
 
 def hold(caller: p.ActCaller = OTHER, *, inherited: bool = False) -> p.Hold:
-    return p.Hold(TENANT, KEY, ID, caller, inherited)
+    return p.Hold(TENANT, KEY, ID, caller, NOW + 50, inherited)
 
 
 def settle(name: str, *, done: bool) -> p.SettleTaking:
@@ -155,7 +155,7 @@ class HoldingTopic(Topic):
         others = DOER._replace(position=44)
         found = await store.acts_of(TENANT, [OTHER, DOER, others])
         assert [None if each is None else each.id for each in found] == [None, f"{name}2", None]
-        await commit(store, p.Hold(TENANT, f"{KEY} 1", f"{name}1", OTHER))
+        await commit(store, p.Hold(TENANT, f"{KEY} 1", f"{name}1", OTHER, NOW + 9))
         (held,) = await store.acts_of(TENANT, [OTHER])
         assert held is not None
         assert held.id == f"{name}1"

@@ -1,0 +1,187 @@
+"""The calls in the dropped part of a retried run's journal, as its next generation carries them.
+
+They are those of the journal, and after them those that its own start carries and that it has not met: a generation
+that failed before it reached them passes them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.client.runs.recorded_calls import RecordedCall, RecordedTimer, RunAccount, last_resumed
+from holdfast.client.views.mask import JournalMask
+from holdfast.journal import events as e
+from holdfast.journal.former import (
+    TIMER,
+    UNSAID,
+    Former,
+    FormerCall,
+    content_of,
+    read_answers,
+    read_former,
+    shown_input,
+)
+from holdfast.journal.payload import NOTHING, Err, Ok
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import leaves, secrets_of
+from holdfast.kernel.former_calls import FormerCalls
+from holdfast.runs.kinds.child import WORKFLOW
+from holdfast.runs.kinds.table import is_gated
+
+
+class DroppedCalls(msgspec.Struct, frozen=True):
+    """What the next generation carries; and the names of calls that are done again, or kept if they are called alike,
+    the timers that run again, and the positions of children that are called again."""
+
+    former: Former
+    again: tuple[str, ...]
+    kept: tuple[str, ...]
+    slept: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+def dropped_calls(
+    entries: Sequence[e.Entry], account: RunAccount, cut: int, taken_back: Collection[int] = ()
+) -> DroppedCalls:
+    """All that was called behind the cut, and what is left of earlier generations, without the results of acts at these
+    places that were ``taken_back`` since."""
+    mask = JournalMask()
+    for entry in entries:
+        mask.learn(entry.event)
+    behind: list[RecordedCall | RecordedTimer] = []
+    behind += [each for each in account.calls.values() if each.scheduled_at >= cut and _is_carried(each)]
+    behind += [each for each in account.timers.values() if each.scheduled_at >= cut]
+    behind.sort(key=lambda each: each.scheduled_at)
+    excused = _excused(entries, account)
+    own = [
+        _former_timer(each, account) if isinstance(each, RecordedTimer) else _former_call(each, account, excused, mask)
+        for each in behind
+    ]
+    passed_on = [_later(_if_it_stands(call, taken_back), len(entries)) for call in left_over(entries)]
+    calls = [*own, *passed_on]
+    is_open = [call for call in calls if call.outcome is None]
+    lost = [
+        each.event.key_place
+        for each, call in zip(behind, own, strict=True)
+        if isinstance(each, RecordedCall) and call.kind == WORKFLOW and call.outcome is None
+    ]
+    return DroppedCalls(
+        Former(_since(entries, cut), calls, sorted(used_numbers(entries).items()), _secrets(entries)),
+        tuple(call.name for call in is_open if call.kind != TIMER and not call.kind.startswith("undo ")),
+        tuple(call.name for call in calls if call.is_kept),
+        tuple(int(call.input) for call in is_open if call.kind == TIMER),
+        tuple(lost),
+    )
+
+
+def left_over(entries: Sequence[e.Entry]) -> list[FormerCall]:
+    """What a journal's own start carries, and the journal has not met."""
+    started = entries[0].event
+    if not isinstance(started, e.ExecutionStarted) or started.former is None:
+        return []
+    said = [UNSAID]
+    former = FormerCalls(read_former(started.former), lambda: said[-1])
+    for entry in entries:
+        match entry.event:
+            case e.InvokeScheduled() as call:
+                former.call(call, repeatable=False, live=False)
+            case e.TimerScheduled(promise_id=promise, duration=duration):
+                former.timer(promise.path[-1], duration)
+            case e.SignalDelivered(signal_name=e.RETRY, payload=payload):
+                said.append(said[-1].joined(read_answers(payload)))
+            case _:
+                continue
+    return former.left
+
+
+def _excused(entries: Sequence[e.Entry], account: RunAccount) -> set[int]:
+    """Where the calls failed that are tried again: what the run failed of, and what failed in the same turn."""
+    if account.cause is None:
+        return set()
+    since = last_resumed(entries, account.cause)
+    return {index for index in account.failed if since < index <= account.cause}
+
+
+def _secrets(entries: Sequence[e.Entry]) -> list[Any]:
+    """The secrets of actions, in any generation."""
+    started = entries[0].event
+    carried = started.former if isinstance(started, e.ExecutionStarted) else None
+    known: dict[Any, None] = dict.fromkeys(() if carried is None else read_former(carried).secrets)
+    known.update(dict.fromkeys(leaves(secret for entry in entries for secret in secrets_of(entry.event))))
+    return list(known)
+
+
+def _is_carried(call: RecordedCall) -> bool:
+    """Whether a new call may meet it. An undo that has undone something is not made again."""
+    return call.event.undoes is None or not call.stands
+
+
+def _former_call(call: RecordedCall, account: RunAccount, excused: set[int], mask: JournalMask) -> FormerCall:
+    event, ended_at = call.event, call.ended_at
+    content = content_of(event.kind, event.function_name, event.input, event.undoes)
+    found = FormerCall(*content, None if call.undone else (event.key_place, event.again), ended_at or 0)
+    if event.undoes is not None:
+        return found
+    if call.stands and isinstance(call.outcome, Ok):
+        shown = mask.entry(e.Entry(0, 0, event)).event
+        assert isinstance(shown, e.InvokeScheduled)
+        value = call.outcome.value
+        return msgspec.structs.replace(found, shown=shown_input(shown.input), value=(value.codec, value.data))
+    end = min(each for each in (account.end, account.cancelled, account.cause) if each is not None)
+    handled = ended_at is not None and ended_at < end and ended_at not in excused and not call.was_stopped
+    if handled and isinstance(call.outcome, Err):  # the body went on from it
+        return msgspec.structs.replace(found, failure=call.outcome.failure.fields())
+    return found
+
+
+def _former_timer(timer: RecordedTimer, account: RunAccount) -> FormerCall:
+    found = FormerCall(TIMER, "", str(timer.event.duration).encode(), None, timer.fired_at or 0)
+    if timer.fired_at is None or timer.fired_at == account.cause:
+        return found
+    return msgspec.structs.replace(found, value=(NOTHING.codec, NOTHING.data))
+
+
+def _later(call: FormerCall, by: int) -> FormerCall:
+    return msgspec.structs.replace(call, order=call.order + by)
+
+
+def _if_it_stands(call: FormerCall, taken_back: Collection[int]) -> FormerCall:
+    gone = is_gated(call.kind) and call.is_kept and call.key is not None and call.key[0] in taken_back
+    return msgspec.structs.replace(call, key=None, value=None) if gone else call
+
+
+def _since(entries: Sequence[e.Entry], cut: int) -> int:
+    """The first position that the kept journal has not used."""
+    return 1 + max((each.path[-1] for entry in entries[:cut] for each in _promises(entry.event)), default=-1)
+
+
+def _promises(event: e.Event) -> list[PromiseId]:
+    match event:
+        case e.ExecutionAwaiting(waiting_on=waiting_on, receives=receives):
+            return [*waiting_on, *(receive.promise_id for receive in receives)]
+        case e.JoinSetCreated(join_set_id=join_set):
+            return [join_set.position]
+        case (
+            e.InvokeScheduled(promise_id=promise)
+            | e.TimerScheduled(promise_id=promise)
+            | e.RandomGenerated(promise_id=promise)
+            | e.TimeRecorded(promise_id=promise)
+            | e.SignalReceived(promise_id=promise)
+        ):
+            return [promise]
+        case _:
+            return []
+
+
+def used_numbers(entries: Sequence[e.Entry]) -> dict[int, int]:
+    """The highest number that a key has at each position, in any generation."""
+    started = entries[0].event
+    carried = started.former if isinstance(started, e.ExecutionStarted) else None
+    found = {} if carried is None else dict(read_former(carried).used)
+    for entry in entries:
+        if isinstance(event := entry.event, e.InvokeScheduled):
+            found[event.key_place] = max(event.again, found.get(event.key_place, 0))
+    return found
