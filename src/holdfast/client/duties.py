@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.client.people.refusals import REFUSALS, Refusals
-from holdfast.client.people.sessions import SESSION
 from holdfast.client.retention import ItemRetention
 from holdfast.client.templates.emitter import Emitter
+from holdfast.people.sessions import SESSION
 from holdfast.people.tokens import TOKEN
 from holdfast.runs.duty import Duty
 from holdfast.templates.routes import EVENT

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.client.operators import operator_note
 from holdfast.client.people.binding import TOKEN_USE
-from holdfast.client.people.sessions import SESSION
 from holdfast.errors import EngineError
+from holdfast.people.sessions import SESSION
 from holdfast.people.tokens import TOKEN
 from holdfast.store import protocol as p
 from holdfast.webhooks.webhook import ANSWERED

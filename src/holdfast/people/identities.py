@@ -18,6 +18,9 @@ from holdfast.people.users import User
 from holdfast.store.items import ItemKey, ItemRow
 
 IDENTITY: Final = "identity"
+LINK: Final = "link_identity"
+UNLINK: Final = "unlink_identity"
+"""The audit's words for changes of links."""
 LINKED: Final = "linked"
 UNLINKED: Final = "unlinked"
 LOGIN: Final = "login"
@@ -55,6 +58,11 @@ def read_identity(row: ItemRow) -> Identity:
 
 def write_identity(identity: Identity) -> bytes:
     return msgspec.json.encode(identity)
+
+
+def identity_details(identity: Identity) -> dict[str, str]:
+    """A link as the audit's note of it says."""
+    return {"issuer": identity.issuer, "subject": identity.subject, "made_by": identity.made_by}
 
 
 def check_account(issuer: object, subject: object) -> Identity:

@@ -18,6 +18,9 @@ from holdfast.people.users import TOKEN_MARK
 from holdfast.store.items import ItemKey, ItemRow
 
 TOKEN: Final = "token"  # noqa: S105  # the kind of an item
+MINT: Final = "mint_token"
+REVOKE: Final = "revoke_token"
+"""The audit's words for changes of tokens."""
 ACTIVE: Final = "active"
 REVOKED: Final = "revoked"
 ID_LENGTH: Final = 12
@@ -77,6 +80,20 @@ def read_token(row: ItemRow) -> Token:
 
 def write_token(token: Token) -> bytes:
     return msgspec.json.encode(token)
+
+
+def token_details(token: Token) -> dict[str, str]:
+    """A token as the audit's note of its minting says. The hash is of 256 random bits, and gives nothing away."""
+    minted_with = {"minted_with": token.minted_with} if token.minted_with else {}
+    return {
+        "user": token.user,
+        "level": str(token.level),
+        "scope": ",".join(token.scope),
+        "expires_at": "never" if token.expires_at is None else str(token.expires_at),
+        "maker": token.maker,
+        "sha256": token.sha256,
+        **minted_with,
+    }
 
 
 def make_text(id: str, secret: bytes) -> str:

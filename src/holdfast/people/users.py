@@ -84,6 +84,13 @@ def write_user(user: User) -> bytes:
     return msgspec.json.encode(user)
 
 
+def user_details(user: User) -> dict[str, str]:
+    """A user as the audit's note of a change says: all that counts from then on."""
+    groups = msgspec.json.encode(user.groups).decode()
+    logins = {"logins": msgspec.json.encode(user.logins).decode()} if user.logins else {}
+    return {"user": user.name, "level": str(user.level), "groups": groups, "status": user.status, **logins}
+
+
 def check_user_name(name: object) -> str:
     """A name for a new user. Raises InvalidRequest."""
     if not is_name(name) or not isinstance(name, str):

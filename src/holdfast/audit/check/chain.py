@@ -18,12 +18,14 @@ RECEIPTS: Final = "receipts"
 TASKS: Final = "tasks"
 RUNS: Final = "runs"
 EVIDENCE: Final = "evidence"
+PEOPLE: Final = "people"
 
 _COMPARED: Final = {
     RECEIPTS: "all receipts ({}) are as the audit records them, and none that it records is missing.",
     TASKS: "all tasks ({}) are as the audit records them, and none that it records is missing.",
     RUNS: "the rows of all runs ({}) agree with their journals, and with the entries of their ends.",
     EVIDENCE: "all stored evidence ({}) has its hash, and every governed run that has ended is there, or its evidence.",
+    PEOPLE: "all users, tokens, links and sessions ({}) are as the audit records them, and it made each of them.",
 }
 
 
@@ -85,7 +87,7 @@ class AuditCheck:
         for about, (number, problem) in self._compared.items():
             findings.judge(about, problem, _COMPARED[about].format(number))
         if self.problem is not None:
-            findings.not_proved(RECEIPTS, "the chain is broken, so no receipt, task or run was compared with it.")
+            findings.not_proved(RECEIPTS, "the chain is broken, so no receipt, task, run or user was compared with it.")
         if self._kept and self.problem is None:
             findings.judge("head", self._kept.problem, self._kept.text)
         elif self._kept:

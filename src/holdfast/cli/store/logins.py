@@ -16,7 +16,6 @@ from holdfast.cli.checks import Check
 from holdfast.client.engine import Holdfast
 from holdfast.client.items import all_items
 from holdfast.client.people.refused_logins import REFUSED_LOGINS, RefusedLogin, read_refused_logins
-from holdfast.client.people.sessions import SESSION, read_session
 from holdfast.people.identities import (
     IDENTITY,
     LINKED,
@@ -28,6 +27,7 @@ from holdfast.people.identities import (
     read_identity,
 )
 from holdfast.people.names import person
+from holdfast.people.sessions import SESSION, read_session
 from holdfast.people.users import USER, User, read_user
 
 SHOWN: Final = 20

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from holdfast.audit import heads, keys
-from holdfast.audit.check.chain import EVIDENCE, RECEIPTS, RUNS, TASKS, AuditCheck
+from holdfast.audit.check.chain import EVIDENCE, PEOPLE, RECEIPTS, RUNS, TASKS, AuditCheck
 from holdfast.audit.check.claims import Verdict
 from holdfast.audit.check.receipts import check_receipts
 from holdfast.audit.check.runs import check_evidence, check_runs
 from holdfast.audit.check.sealed_entries import SealedEntries
 from holdfast.audit.check.tasks import check_tasks
 from holdfast.audit.check.trust import ReaderKeys
+from holdfast.audit.check.user_items import check_user_items
 from holdfast.audit.collector import entries_of
 from holdfast.audit.keychain import Keychain
 from holdfast.audit.notes import note
@@ -110,7 +111,7 @@ class Audit:
         head: bytes | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Verdict:
-        """Check every entry, block and signature of a tenant's chain; then its receipts, tasks, runs and evidence.
+        """Check every entry, block and signature of a tenant's chain; then receipts, tasks, runs, evidence and people.
 
         It names the first of each that is broken. Workers may run at the same time.
 
@@ -151,6 +152,7 @@ class Audit:
             (TASKS, await check_tasks(store, tenant)),
             (RUNS, await check_runs(store, tenant)),
             (EVIDENCE, await check_evidence(store, tenant)),
+            (PEOPLE, await check_user_items(store, tenant)),
         ):
             check.add(about, result.count, result.problem)
 

@@ -20,10 +20,12 @@ from holdfast.client.people.refused_logins import RefusedLogin, note_login
 from holdfast.client.people.sessions import ConsoleSessions
 from holdfast.errors import LoginRefused, NameTaken, ServerReadOnly
 from holdfast.people.identities import (
+    LINK,
     LINKED,
     LINKED_BY_PEOPLE,
     LOGIN,
     Identity,
+    identity_details,
     identity_key,
     link_command,
     may_log_in,
@@ -147,14 +149,14 @@ class Identities:
         _check_link(user, row, vouched)
         if row is not None and row.status == LINKED:
             return
-        body = write_identity(Identity(vouched.issuer, vouched.subject, LOGIN))
+        link = Identity(vouched.issuer, vouched.subject, LOGIN)
 
         def change(present: p.ItemRow | None) -> Change:
             _check_link(user, present, vouched)
-            return Change(body, LINKED, details={"issuer": vouched.issuer, "subject": vouched.subject})
+            return Change(write_identity(link), LINKED, details=identity_details(link))
 
         key = identity_key(vouched.tenant, vouched.user)
-        await change_item(self._engine, key, "link_identity", change, by=BY, reason=_reason(vouched))
+        await change_item(self._engine, key, LINK, change, by=BY, reason=_reason(vouched))
 
 
 def _check_link(user: User | None, row: p.ItemRow | None, vouched: Vouched) -> None:

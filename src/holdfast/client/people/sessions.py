@@ -11,42 +11,30 @@ import hashlib
 import secrets
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from holdfast.client.items import Change, change_item
 from holdfast.client.people.binding import Binding
 from holdfast.client.people.permission import operating
 from holdfast.people import tokens
+from holdfast.people.sessions import (
+    ENDED,
+    LOG_IN,
+    LOG_OUT,
+    OPEN,
+    SESSION,
+    ConsoleSession,
+    read_session,
+    session_details,
+    write_session,
+)
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
-SESSION: Final = "session"
-OPEN: Final = "open"
-ENDED: Final = "ended"
 SESSION_SECONDS: Final = 12 * 3600
 """How long a session is good: a working day."""
 KEPT_SECONDS: Final = 86_400
 """So long its item is kept after it is over."""
-
-
-class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a session's item says. ``token`` is the id of the token, ``digest`` the SHA-256 of its secret, as hex;
-    ``issuer`` is who vouched for the user where there is no token."""
-
-    user: str
-    expires_at: int
-    token: str = ""
-    digest: str = ""
-    issuer: str = ""
-
-
-_decoder = msgspec.json.Decoder(ConsoleSession)
-
-
-def read_session(row: p.ItemRow) -> ConsoleSession:
-    return _decoder.decode(row.body)
 
 
 class ConsoleSessions:
@@ -88,18 +76,17 @@ class ConsoleSessions:
             return None
         session = read_session(row)
         ended = Change(row.body, ENDED, self._engine.clock.now() + KEPT_SECONDS * 1_000_000)
-        await change_item(self._engine, row.key, "logout", lambda _: ended, by=session.user)
+        await change_item(self._engine, row.key, LOG_OUT, lambda _: ended, by=session.user)
         return session
 
     async def _keep(self, tenant: str, user: str, token: str, digest: str, issuer: str = "") -> str:
         secret, engine = secrets.token_hex(32), self._engine
         session = ConsoleSession(user, engine.clock.now() + SESSION_SECONDS * 1_000_000, token, digest, issuer)
-        details = {"token": token} if token else {"issuer": issuer}
         key = p.ItemKey(tenant, SESSION, _id_of(secret))
 
         due_at = session.expires_at + KEPT_SECONDS * 1_000_000
-        fresh = Change(msgspec.json.encode(session), OPEN, due_at, details)
-        await change_item(engine, key, "login", lambda _: fresh, by=user)
+        fresh = Change(write_session(session), OPEN, due_at, session_details(session))
+        await change_item(engine, key, LOG_IN, lambda _: fresh, by=user)
         return secret
 
     async def _row(self, secret: str) -> p.ItemRow | None:

@@ -129,9 +129,8 @@ class Tokens:
             return None
         row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status)
         row = msgspec.structs.replace(row, due_at=token.deleted_at, changed_at=token.made_at)
-        details = {"token": id, "user": token.user, "level": str(token.level), "scope": ",".join(token.scope)}
-        details |= {"minted_with": token.minted_with} if token.minted_with else {}
-        note = operator_note(app, tenant, "mint_token", by, None, reason, details)
+        details = {"token": id, **tokens.token_details(token)}
+        note = operator_note(app, tenant, tokens.MINT, by, None, reason, details)
         expected = p.ExpectItem(owner.key, owner.version)
         answer = await app.committer.commit(p.Operate(note, (*app.conditions(), expected, p.PutItem(row))))
         if not isinstance(answer, p.OperatedOn | p.Repeated | p.Fenced):
@@ -163,7 +162,7 @@ class Tokens:
             token = msgspec.structs.replace(token, revoked=True)
             return Change(tokens.write_token(token), token.status, due_at, {"user": token.user})
 
-        return await self._info(await change_item(self._app, key, "revoke_token", change, by=by, reason=reason))
+        return await self._info(await change_item(self._app, key, tokens.REVOKE, change, by=by, reason=reason))
 
     async def _info(self, row: p.ItemRow) -> TokenInfo:
         store, now = self._app.store, self._app.clock.now()

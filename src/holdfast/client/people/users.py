@@ -17,10 +17,13 @@ from holdfast.client.views.people import IdentityInfo, UserInfo, user_info
 from holdfast.client.views.times import moment
 from holdfast.errors import EngineError, InvalidRequest, NameTaken, UserNotFound
 from holdfast.people.identities import (
+    LINK,
     LINKED,
+    UNLINK,
     UNLINKED,
     Identity,
     check_account,
+    identity_details,
     identity_key,
     read_identity,
     write_identity,
@@ -38,6 +41,7 @@ from holdfast.people.users import (
     check_user_name,
     first_user_key,
     read_user,
+    user_details,
     user_key,
     user_subject,
     write_user,
@@ -173,9 +177,8 @@ class Users:
         present = await self._app.store.item(key)
         if account is None or (present is not None and _link_of(present) == account):
             return user
-        details = {"issuer": account.issuer, "subject": account.subject}
-        change = Change(write_identity(account), LINKED, details=details)
-        await change_item(self._app, key, "link_identity", lambda _: change, by=by, reason=reason)
+        change = Change(write_identity(account), LINKED, details=identity_details(account))
+        await change_item(self._app, key, LINK, lambda _: change, by=by, reason=reason)
         return user
 
     @operation("users.change")
@@ -205,7 +208,7 @@ class Users:
         def change(row: p.ItemRow | None) -> Change:
             return Change(b"" if row is None else row.body, UNLINKED)
 
-        await change_item(app, key, "unlink_identity", change, by=by, reason=reason)
+        await change_item(app, key, UNLINK, change, by=by, reason=reason)
         return user
 
     async def _edit(
@@ -268,13 +271,6 @@ class Users:
         if await self._app.store.item(key) is not None:
             return (expected,)
         return expected, p.PutItem(p.ItemRow(*key, 1, user.name.encode(), changed_at=now))
-
-
-def user_details(user: User) -> dict[str, str]:
-    """A user as the audit's note of a change says: all that counts from then on."""
-    groups = msgspec.json.encode(user.groups).decode()
-    logins = {"logins": msgspec.json.encode(user.logins).decode()} if user.logins else {}
-    return {"user": user.name, "level": str(user.level), "groups": groups, "status": user.status, **logins}
 
 
 def _with_login(user: User, login: str) -> User:
