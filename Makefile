@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports units spec sim sagas mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports constraints units spec sim sagas mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -136,6 +136,15 @@ bench-serving: $(STAMP) ## Measure the server with a million runs in the store: 
 
 clean: ## Delete the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# The versions and hashes of what the image of deploy/Containerfile installs, for its Python, with the newest allowed ones.
+UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate \
+	--no-emit-index-url --custom-compile-command "make constraints" --upgrade
+
+constraints: $(STAMP) ## Look up the newest versions that the image may have, with their hashes
+	@$(BIN)/python -m pip install --quiet 'uv>=0.9'
+	@$(UV_COMPILE) pyproject.toml --extra server --extra postgres --extra redis --extra otel -o deploy/constraints.txt
+	@echo hatchling | $(UV_COMPILE) - -o deploy/constraints-build.txt
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
