@@ -83,6 +83,7 @@ The tree is split by who must act::
     │   ├── NotAuthenticated         a request that does not say who sends it
     │   │   └── NotTheOperator       a request without the operator's key, to a server for the operator alone
     │   ├── LoginRefused             somebody whom the provider knows, and nobody here
+    │   ├── LoginTooOld              a login that must be proved again for what is asked
     │   ├── CrossSiteRequest         a change that a page of another site sent
     │   ├── ServerReadOnly           the server changes nothing
     │   ├── RouteNotFound            nothing is at this path
@@ -179,6 +180,7 @@ from holdfast.errors.http import (
     BodyTooLarge,
     CrossSiteRequest,
     LoginRefused,
+    LoginTooOld,
     MalformedRequest,
     MethodNotAllowed,
     NotAuthenticated,
@@ -275,6 +277,7 @@ __all__ = [
     "LastRuler",
     "LawBroken",
     "LoginRefused",
+    "LoginTooOld",
     "MalformedRequest",
     "ManifestBlocked",
     "MethodNotAllowed",

@@ -61,6 +61,14 @@ class ProviderFailed(HoldfastError):
     http_status = 502
 
 
+class LoginTooOld(CallerError):
+    """Whoever uses this browser proved who they are too long ago for what they ask: prove it again, as the page says,
+    or send a token (``Authorization: Bearer …``)."""
+
+    code = "login_too_old"
+    http_status = 403
+
+
 class CrossSiteRequest(CallerError):
     """A page of another site sent a request that changes something, with this site's cookie: send it from here."""
 

@@ -22,13 +22,15 @@ ENDED: Final = "ended"
 
 class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a session's item says. ``token`` is the id of the token, ``digest`` the SHA-256 of its secret, as hex;
-    ``issuer`` is who vouched for the user where there is no token."""
+    ``issuer`` is who vouched for the user where there is no token. ``proved_at`` is when the person showed the token,
+    or authenticated at the provider; 0 if that is not known."""
 
     user: str
     expires_at: int
     token: str = ""
     digest: str = ""
     issuer: str = ""
+    proved_at: int = 0
 
 
 _decoder = msgspec.json.Decoder(ConsoleSession)
@@ -45,4 +47,4 @@ def write_session(session: ConsoleSession) -> bytes:
 def session_details(session: ConsoleSession) -> dict[str, str]:
     """A session as the audit's note of the login says; its user is who did it."""
     via = {"token": session.token} if session.token else {"issuer": session.issuer}
-    return {**via, "expires_at": str(session.expires_at)}
+    return {**via, "expires_at": str(session.expires_at), "proved_at": str(session.proved_at)}

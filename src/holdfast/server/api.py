@@ -5,7 +5,8 @@
 3. A change that no token proves must come from our own page. A server that only shows refuses changes.
 4. The operation is judged, as of now. All that follows is part of it.
 5. Query and body are read into the route's types.
-6. The handler gives a view, which is written as JSON; or a file, or a stream.
+6. What would do the most harm needs a fresh login.
+7. The handler gives a view, which is written as JSON; or a file, or a stream.
 
 Whatever fails is answered as a problem.
 """
@@ -49,6 +50,7 @@ from holdfast.server.public import PublicRoute
 from holdfast.server.route import EVENTS, JSON, Route
 from holdfast.server.router import Match, Router, path_of
 from holdfast.server.settings import ServerSettings
+from holdfast.server.step_up import check_login
 from holdfast.server.streams.guard import EventStream
 from holdfast.server.streams.watcher import StreamWatcher
 
@@ -177,6 +179,8 @@ class Api:
                 async with operating(acting.client, route.operation, acting.tenant):
                     if call is None:
                         call = await self._read(request, route, match, acting)
+                    if not route.checks_login:
+                        await check_login(call, route.operation, changes=route.changes)
                     answer = await route.handler(call)
                     if not isinstance(answer, Events):
                         return self._written(route, answer)

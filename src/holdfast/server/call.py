@@ -16,6 +16,7 @@ from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import RunProgress
 from holdfast.errors import MalformedRequest
 from holdfast.runs.addresses import path_part
+from holdfast.server.step_up import ProvedLogin
 
 if TYPE_CHECKING:
     from holdfast.server.settings import ServerSettings
@@ -36,7 +37,8 @@ class Acting(msgspec.Struct, frozen=True):
 
     Unbound, the client is the process's own: ``by`` and ``tenant`` then say who acts, and where. Bound, both are None.
     ``proof`` is what proves them; ``key`` is the operator's key in a cookie. Only a token must be sent on purpose: with
-    a cookie, or a header that a proxy adds, a page of another site could act in their name.
+    a cookie, or a header that a proxy adds, a page of another site could act in their name. ``login`` is when and how a
+    cookie was got; None without one.
     """
 
     client: Holdfast
@@ -44,6 +46,7 @@ class Acting(msgspec.Struct, frozen=True):
     by: str | None = None
     tenant: str | None = None
     proof: Proof = "token"
+    login: ProvedLogin | None = None
 
 
 class FileAnswer(msgspec.Struct, frozen=True):

@@ -3,18 +3,23 @@
 The key is in the link that the server prints when it starts. A browser that opens the link keeps the key in a cookie; a
 program sends it as ``Authorization: Bearer …``. The key is the proof. A request must also come from this host without a
 proxy, so a key that was given away is of no use elsewhere.
+
+The cookie has the time at which the link was opened, and a MAC of it with the key: the key is not in it.
 """
 
 from __future__ import annotations
 
 import hmac
+from hashlib import sha256
 from typing import Final
 
+from msgspec.structs import replace
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.engine import Holdfast
+from holdfast.client.people.sessions import SESSION_SECONDS
 from holdfast.errors import NotTheOperator
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.call import Acting
@@ -23,6 +28,7 @@ from holdfast.server.console.returns import local_path
 from holdfast.server.operator_key import check_key, new_key
 from holdfast.server.protection.proxies import foreign_signs
 from holdfast.server.router import path_of
+from holdfast.server.step_up import GiveCookie, ProvedLogin
 
 _KEY: Final = "key"
 _HOW: Final = "open the link that the server printed when it started; `holdfast link` prints it again"
@@ -41,6 +47,7 @@ class Operator:
     def __init__(self, app: Holdfast, name: str, tenant: str = DEFAULT_TENANT, *, key: str | None = None) -> None:
         self._by_key = Acting(app, "operator", by=name, tenant=tenant)
         self._by_cookie = Acting(app, "operator", by=name, tenant=tenant, proof="key")
+        self._clock = app.clock
         self.key = new_key() if key is None else key
         check_key(self.key)
 
@@ -62,9 +69,9 @@ class Operator:
             raise NotTheOperator("the request has another key than the operator's: `holdfast link --key` prints that.")
         if (kept := cookies.key_of(connection)) is None:
             raise NotTheOperator(f"the request does not have the operator's key: {_HOW}.")
-        if not self._is_key(kept):
-            raise NotTheOperator(f"the browser has the key of an earlier server: {_HOW}.")
-        return self._by_cookie
+        if (at := self._opened_at(kept)) is None:
+            raise NotTheOperator(f"the browser opened the link of an earlier server, or long ago: {_HOW}.")
+        return replace(self._by_cookie, login=ProvedLogin(at, "key", self._renew))
 
     def open_link(self, request: Request, key: str) -> Response | None:
         """The answer to a link with the right key: the cookie, and the way to the same page. None for any other."""
@@ -72,8 +79,32 @@ class Operator:
             return None
         path, query = path_of(request.scope), request.url.query
         response = RedirectResponse(local_path(request, f"{path}?{query}" if query else path), 303)
-        cookies.give_key(response, request, self.key)
+        cookies.give_key(response, request, self._cookie())
         return response
+
+    async def _renew(self, key: str) -> GiveCookie:
+        """A new cookie for who shows the key again. Raises NotTheOperator."""
+        if not self._is_key(key):
+            raise NotTheOperator("this is not the operator's key: `holdfast link --key` prints it.")
+
+        async def give(response: Response, connection: HTTPConnection) -> None:
+            cookies.give_key(response, connection, self._cookie())
+
+        return give
+
+    def _cookie(self) -> str:
+        at = str(self._clock.now())
+        return f"{at}.{self._mac(at)}"
+
+    def _opened_at(self, cookie: str) -> int | None:
+        """When the link was opened for this cookie; None if it is not of this key, or over."""
+        at, _, mac = cookie.partition(".")
+        if not hmac.compare_digest(mac.encode(), self._mac(at).encode()):
+            return None
+        return int(at) if self._clock.now() - int(at) <= SESSION_SECONDS * 1_000_000 else None
+
+    def _mac(self, at: str) -> str:
+        return hmac.new(self.key.encode(), f"holdfast.operator.cookie.1 {at}".encode(), sha256).hexdigest()
 
     def _is_key(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self.key.encode())

@@ -68,6 +68,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_limit: int = BODY_LIMIT
     only_looks: bool = False
     """Whether a POST changes nothing."""
+    checks_login: bool = False
+    """Whether its handler asks for a fresh login itself, where one is needed; else the request is refused."""
     data: str = ""
     """Of a page: the path of the route that gives the same as JSON."""
 

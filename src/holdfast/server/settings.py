@@ -25,6 +25,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     connection_limit_each: int = 500  # of them, those of one address that is no trusted proxy
     request_seconds: float = 30.0  # a request must have arrived whole, with its body, so long after its first byte
     idle_seconds: float = 5.0  # a connection without a request is closed after this time
+    step_up_seconds: float = 900.0  # after it a login is proved again for keys, users, high approvals; 0: never
     metrics_token: str | None = None  # who may read /metrics; without one nobody, or with `Operator` this host
     bulk_limit: int = 1000  # runs that one request over a filter changes
     trusted_proxies: tuple[str, ...] = THIS_HOST  # whose X-Forwarded-For and X-Forwarded-Proto count

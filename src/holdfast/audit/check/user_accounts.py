@@ -44,7 +44,7 @@ _ACTS: Final = {
     identities.UNLINK: _Act(identities.IDENTITY, (), identities.UNLINKED),
     slack.MAP_ACCOUNT: _Act(slack.ACCOUNT, ("user",), slack.MAPPED),
     slack.UNMAP_ACCOUNT: _Act(slack.ACCOUNT, (), slack.UNMAPPED),
-    sessions.LOG_IN: _Act(sessions.SESSION, ("user", "token", "issuer", "expires_at"), sessions.OPEN),
+    sessions.LOG_IN: _Act(sessions.SESSION, ("user", "token", "issuer", "expires_at", "proved_at"), sessions.OPEN),
     sessions.LOG_OUT: _Act(sessions.SESSION, (), sessions.ENDED),
 }
 _UNSAID: Final = {users.USER: {"logins": "[]"}, tokens.TOKEN: {"minted_with": ""}}

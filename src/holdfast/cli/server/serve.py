@@ -59,6 +59,13 @@ _KEPT = "\n  its key is in {key_file}"
     metavar="NETWORK",
     help="A proxy whose headers count; may be repeated. Without it this host. Environment: HOLDFAST_TRUSTED_PROXY.",
 )
+@click.option(
+    "--step-up-seconds",
+    type=click.FloatRange(0),
+    default=900,
+    show_default=True,
+    help="A login in the console that is older is proved again for keys, users and approvals of tier high; 0: never.",
+)
 @options.tenant
 @options.policy
 @options.secrets_table
@@ -78,6 +85,7 @@ def serve(
     oidc: Path | None,
     trusted_header: str | None,
     proxies: tuple[str, ...],
+    step_up_seconds: float,
     tenant: str,
     policy: str | None,
     secrets_table: str | None,
@@ -108,7 +116,7 @@ def serve(
     ways: list[Authenticator] | None = None if operator is None else [operator]
     if trusted_header is not None:
         ways = _behind(engine, trusted_header, proxies, tenant)
-    settings = ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN))
+    settings = ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN), step_up_seconds=step_up_seconds)
     if proxies:
         settings = msgspec.structs.replace(settings, trusted_proxies=proxies)
     slack = slack_given(engine, takes_presses=not read_only)

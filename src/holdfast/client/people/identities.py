@@ -62,8 +62,10 @@ class Identities:
         self._engine = engine
         self._sessions = ConsoleSessions(engine)
 
-    async def begin(self, vouched: Vouched, *, make: bool, read_only: bool = False) -> str:
-        """Log somebody in; gives the new session's secret. With ``make`` a user who is not there is made.
+    async def begin(self, vouched: Vouched, *, make: bool, read_only: bool = False, proved_at: int = 0) -> str:
+        """Log somebody in who authenticated at ``proved_at``; gives the new session's secret.
+
+        With ``make`` a user who is not there is made.
 
         Raises LoginRefused where there is no user of this very spelling, the user is another account's, or a person
         must link the account first; NotPermitted where the user is disabled, LastRuler where the claims would leave the
@@ -85,7 +87,7 @@ class Identities:
             await self._link(user, vouched)  # first: of two accounts with one name, one alone may change the user
             await self._make_or_change(user, vouched)
         return await self._sessions.begin_for(
-            vouched.tenant, vouched.user if user is None else user.name, vouched.issuer
+            vouched.tenant, vouched.user if user is None else user.name, vouched.issuer, proved_at
         )
 
     async def end(self, secret: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.client.items import Change, change_item
 from holdfast.client.people.binding import Binding
@@ -37,6 +37,13 @@ KEPT_SECONDS: Final = 86_400
 """So long its item is kept after it is over."""
 
 
+class FoundSession(NamedTuple):
+    """A session that is good, with a client that acts for whoever has it."""
+
+    client: Holdfast
+    session: ConsoleSession
+
+
 class ConsoleSessions:
     """The sessions of one engine. The engine must be bound to nobody."""
 
@@ -50,14 +57,18 @@ class ConsoleSessions:
         async with operating(client, "users.see_self"):
             caller = client.caller
         assert caller is not None
-        return await self._keep(caller.tenant, caller.user, presented.id, presented.digest.hex())
+        now = self._engine.clock.now()
+        session = ConsoleSession(caller.user, _end(now), presented.id, presented.digest.hex(), proved_at=now)
+        return await self._keep(caller.tenant, session)
 
-    async def begin_for(self, tenant: str, user: str, issuer: str) -> str:
-        """Log a user in for whom a provider of identities vouches. Gives the secret."""
-        return await self._keep(tenant, user, "", "", issuer)
+    async def begin_for(self, tenant: str, user: str, issuer: str, proved_at: int = 0) -> str:
+        """Log a user in for whom a provider of identities vouches, and who authenticated there at this time. Gives the
+        secret."""
+        end = _end(self._engine.clock.now())
+        return await self._keep(tenant, ConsoleSession(user, end, issuer=issuer, proved_at=proved_at))
 
-    async def client(self, secret: str) -> Holdfast | None:
-        """A client that acts for whoever has this session; None where it is over, or there is none."""
+    async def find(self, secret: str) -> FoundSession | None:
+        """The session with this secret; None where it is over, or there is none."""
         row = await self._row(secret)
         if row is None or row.status != OPEN:
             return None
@@ -67,7 +78,8 @@ class ConsoleSessions:
         from holdfast.client.people.bound_client import ActingHoldfast
 
         presented = tokens.Presented(session.token, bytes.fromhex(session.digest)) if session.token else None
-        return ActingHoldfast(self._engine, Binding(self._engine, row.tenant, session.user, presented))
+        binding = Binding(self._engine, row.tenant, session.user, presented)
+        return FoundSession(ActingHoldfast(self._engine, binding), session)
 
     async def end(self, secret: str) -> ConsoleSession | None:
         """Log out; gives the session that was ended. Nothing happens where there is no such session."""
@@ -79,19 +91,22 @@ class ConsoleSessions:
         await change_item(self._engine, row.key, LOG_OUT, lambda _: ended, by=session.user)
         return session
 
-    async def _keep(self, tenant: str, user: str, token: str, digest: str, issuer: str = "") -> str:
-        secret, engine = secrets.token_hex(32), self._engine
-        session = ConsoleSession(user, engine.clock.now() + SESSION_SECONDS * 1_000_000, token, digest, issuer)
+    async def _keep(self, tenant: str, session: ConsoleSession) -> str:
+        secret = secrets.token_hex(32)
         key = p.ItemKey(tenant, SESSION, _id_of(secret))
 
         due_at = session.expires_at + KEPT_SECONDS * 1_000_000
         fresh = Change(write_session(session), OPEN, due_at, session_details(session))
-        await change_item(engine, key, LOG_IN, lambda _: fresh, by=user)
+        await change_item(self._engine, key, LOG_IN, lambda _: fresh, by=session.user)
         return secret
 
     async def _row(self, secret: str) -> p.ItemRow | None:
         found = await self._engine.whole_store.items(SESSION, 1, id=_id_of(secret))
         return found[0] if found else None
+
+
+def _end(now: int) -> int:
+    return now + SESSION_SECONDS * 1_000_000
 
 
 def _id_of(secret: str) -> str:

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.permission import CallerChanged
-from holdfast.errors import CallerError, HoldfastError, NotTheOperator
+from holdfast.errors import CallerError, HoldfastError, LoginTooOld, NotTheOperator
+from holdfast.runs.addresses import path_part
 from holdfast.server import problems
 from holdfast.server.api import as_problem, wants_page
 from holdfast.server.call import RouteCall
@@ -26,12 +28,14 @@ from holdfast.server.console.login import Login, check_size
 from holdfast.server.console.page import ConsoleForm, ConsolePage, ShownInstead
 from holdfast.server.console.pages.table import FORMS, NAVIGATION, PAGES
 from holdfast.server.console.templating import Paths, environment
+from holdfast.server.console.typed import text_of
 from holdfast.server.openid.settings import OpenIdSettings
 from holdfast.server.public import PublicRoute
 from holdfast.server.route import Route
 from holdfast.server.router import path_of
 from holdfast.server.routes.installation import Me, me
 from holdfast.server.settings import ServerSettings
+from holdfast.server.step_up import PROOF, GiveCookie, check_login
 from holdfast.tasks.files import FILES_LIMIT
 
 HTML: Final = "text/html"
@@ -43,6 +47,9 @@ POLICY: Final = (
 
 _REFRESH: Final = "x-holdfast-refresh"
 """The header by which the script fetches a page again. Nobody reads that answer whole, so what is said once is kept."""
+
+_RENEWED: Final = "renewed_login"
+"""Where a request has what its new login is to be known by."""
 
 MOST_FIELDS: Final = 2000
 INBOX_SHOWN: Final = 10
@@ -91,6 +98,7 @@ class Console:
             handler=partial(self._submit, form),
             media=(HTML,),
             only_looks=form.only_looks,
+            checks_login=True,
         )
 
     async def _home(self, request: Request) -> Response:
@@ -107,12 +115,20 @@ class Console:
     async def _submit(self, form: ConsoleForm, call: RouteCall[Any, None]) -> Response:
         check_size(call.request, 2 * FILES_LIMIT)
         async with call.request.form(max_fields=MOST_FIELDS, max_files=100, max_part_size=4 * 2**20) as typed:
-            try:
-                done = await form.act(call, typed)
-            except CallerChanged:
-                raise
-            except CallerError as error:
-                return await self._again(form, call, error, typed)
+            response = await self._acted(form, call, typed)
+        renewed: GiveCookie | None = getattr(call.request.state, _RENEWED, None)
+        if renewed is not None:
+            await renewed(response, call.request)
+        return response
+
+    async def _acted(self, form: ConsoleForm, call: RouteCall[Any, None], typed: FormData) -> Response:
+        try:
+            await self._check_login(form, call, typed)
+            done = await form.act(call, typed)
+        except CallerChanged:
+            raise
+        except CallerError as error:
+            return await self._again(form, call, error, typed)
         if isinstance(done, ShownInstead):
             return await self._rendered(call, form.page, done.template, done.context, status=done.status)
         response = RedirectResponse(Paths(call.request.scope.get("root_path", ""))(*done.path, **done.query), 303)
@@ -120,10 +136,26 @@ class Console:
             cookies.say(response, call.request, done.words)
         return response
 
-    async def _again(self, form: ConsoleForm, call: RouteCall[Any, None], error: CallerError, typed: Any) -> Response:
-        """The page once more, with what was typed and why it was refused."""
+    async def _check_login(self, form: ConsoleForm, call: RouteCall[Any, None], typed: FormData) -> None:
+        """A form that needs a fresh login may bring the proof with it. Raises LoginTooOld."""
+        if hasattr(call.request.state, _RENEWED):
+            return  # it is judged once more
+        try:
+            await check_login(call, form.operation, changes=not form.only_looks)
+        except LoginTooOld:
+            proof, login = text_of(typed, PROOF), call.acting.login
+            if not proof or login is None or login.renew is None:
+                raise
+            setattr(call.request.state, _RENEWED, await self._login.renew(call.request, login.renew, proof))
+
+    async def _again(
+        self, form: ConsoleForm, call: RouteCall[Any, None], error: CallerError, typed: FormData
+    ) -> Response:
+        """The page once more, with what was typed and why it was refused. For a login that is too old it has what was
+        typed as a form of its own, which asks for the proof and sends all of it."""
         call.query = form.page.query()
-        values = {name: value for name, value in typed.multi_items() if isinstance(value, str)}
+        sent = [(name, text) for name, text in typed.multi_items() if isinstance(text, str) and name != PROOF]
+        values = dict(sent)
         try:
             context = await form.page.load(call)
         except CallerError:
@@ -132,6 +164,10 @@ class Console:
             raise error
         problem = problems.problem_of(error, "")
         more = {**context, "problem": problem, "typed": values}
+        if isinstance(error, LoginTooOld) and call.acting.login is not None:
+            parts = [path_part(each.format_map(call.path)) for each in form.page.path.strip("/").split("/")]
+            to = f"/{'/'.join(parts)}"
+            more["step_up"] = {"way": call.acting.login.way, "sent": sent, "to": to, **self._login.provider}
         return await self._rendered(call, form.page, form.page.template, more, status=error.http_status)
 
     async def _rendered(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+from functools import partial
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -10,7 +12,11 @@ from starlette.responses import Response
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.sessions import SESSION_SECONDS, ConsoleSessions
+from holdfast.errors import InvalidToken
+from holdfast.people import tokens
+from holdfast.people.sessions import ConsoleSession
 from holdfast.server.call import Acting
+from holdfast.server.step_up import GiveCookie, ProvedLogin
 
 _SESSION: Final = "holdfast-session"
 _LOGIN: Final = "holdfast-login"
@@ -56,13 +62,13 @@ def forget_login(response: Response, connection: HTTPConnection) -> None:
     _set(response, connection, _named(connection, _LOGIN), "", 0)
 
 
-def give_key(response: Response, connection: HTTPConnection, key: str) -> None:
-    """Let the browser keep the operator's key."""
-    _set(response, connection, _key_name(connection), key, SESSION_SECONDS)
+def give_key(response: Response, connection: HTTPConnection, text: str) -> None:
+    """Let the browser keep that it has shown the operator's key."""
+    _set(response, connection, _key_name(connection), text, SESSION_SECONDS)
 
 
 def key_of(connection: HTTPConnection) -> str | None:
-    """The operator's key that the browser has."""
+    """What the browser has since it showed the operator's key."""
     return connection.cookies.get(_key_name(connection))
 
 
@@ -104,5 +110,24 @@ class SessionCookies:
     async def authenticate(self, connection: HTTPConnection) -> Acting | None:
         """Whoever has the session; None without one, or where it is over."""
         secret = session_of(connection)
-        client = None if not secret else await self._sessions.client(secret)
-        return None if client is None else Acting(client, f"session:{secret}", proof="cookie")
+        found = None if not secret else await self._sessions.find(secret)
+        if not secret or found is None:
+            return None
+        session = found.session
+        login = ProvedLogin(session.proved_at, "provider")
+        if session.token:
+            login = ProvedLogin(session.proved_at, "token", partial(self._renew, secret, session))
+        return Acting(found.client, f"session:{secret}", proof="cookie", login=login)
+
+    async def _renew(self, secret: str, session: ConsoleSession, token: str) -> GiveCookie:
+        """A new session with the same token, in place of the one before. Raises InvalidToken and NotPermitted."""
+        presented = tokens.read_text(token)
+        if presented.id != session.token or not hmac.compare_digest(presented.digest.hex(), session.digest):
+            raise InvalidToken("this is not the token with which you logged in.")
+        fresh = await self._sessions.begin(token)
+
+        async def give(response: Response, connection: HTTPConnection) -> None:
+            give_session(response, connection, fresh)
+            await self._sessions.end(secret)
+
+        return give

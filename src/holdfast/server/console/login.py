@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
+from collections.abc import Awaitable, Callable
 from importlib import util
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,8 +21,10 @@ from holdfast.errors import (
     ExtraMissing,
     HoldfastError,
     InvalidToken,
+    LoginTooOld,
     NameTaken,
     NotPermitted,
+    NotTheOperator,
     ServerReadOnly,
     TooManyRequests,
 )
@@ -37,6 +40,7 @@ from holdfast.server.protection.proxies import sender_of
 from holdfast.server.protection.rates import Rates
 from holdfast.server.public import PublicRoute
 from holdfast.server.settings import ServerSettings
+from holdfast.server.step_up import GiveCookie
 
 if TYPE_CHECKING:
     from holdfast.server.openid.login import OpenIdLogin
@@ -122,6 +126,22 @@ class Login:
         response = RedirectResponse(local_path(request, to), 303)
         cookies.give_session(response, request, secret)
         return response
+
+    @property
+    def provider(self) -> dict[str, str]:
+        """The provider's title, where there is one."""
+        return {} if self._openid is None else {"provider": self._openid.title}
+
+    async def renew(self, request: Request, renew: Callable[[str], Awaitable[GiveCookie]], proof: str) -> GiveCookie:
+        """Take a proof once more. Raises LoginTooOld for a wrong one, and TooManyRequests."""
+        address = sender_of(request)
+        if self._failures.is_empty(address):
+            raise TooManyRequests("too many logins from here have failed: wait a minute.", retry_after=60)
+        try:
+            return await renew(proof)
+        except (InvalidToken, NotPermitted, NotTheOperator) as error:
+            self._failures.take(address)
+            raise LoginTooOld(str(error)) from None
 
     async def _log_out(self, request: Request) -> Response:
         check_origin(request)

@@ -12,8 +12,8 @@ import base64
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -34,6 +34,7 @@ from holdfast.server.protection.proxies import sender_of
 from holdfast.server.protection.rates import Rates
 from holdfast.server.public import PublicRoute
 from holdfast.server.settings import ServerSettings
+from holdfast.server.step_up import ProvedLogin
 
 log = logging.getLogger("holdfast.server")
 
@@ -47,6 +48,8 @@ NOTES_PER_MINUTE: Final = 10.0
 
 _BEGIN_AGAIN: Final = "this login was not begun in this browser, or too long ago: begin it again."
 _ASK: Final = "Ask a user of level 6, or the operator of this server, for access."
+
+_SWITCH: Final = "If it never does, the operator of this server can do without (`--step-up-seconds 0`)."
 
 Refuse = Callable[[Request, HoldfastError], Response]
 """Shows the page to log in, with why somebody was not let in."""
@@ -65,6 +68,7 @@ class OpenIdLogin:
         self._identities = Identities(app)
         self._failures = Rates(settings.failures_per_minute / 60, settings.failures_per_minute)
         self._notes = Rates(NOTES_PER_MINUTE / 60, NOTES_PER_MINUTE)
+        self._clock = app.clock
         self.title = openid.shown_title
         self.routes = (
             PublicRoute(
@@ -98,6 +102,7 @@ class OpenIdLogin:
             secrets.token_urlsafe(32),
             secrets.token_urlsafe(48),
             to if len(to.encode()) <= LONGEST_RETURN else "",
+            again=bool(request.query_params.get("again")),
         )
         try:
             address = await self._provider.login_address(login, self._address(request, *BACK))
@@ -129,11 +134,12 @@ class OpenIdLogin:
         if not code:
             raise LoginRefused(_BEGIN_AGAIN)
         claims = await self._provider.claims(code, login, self._address(request, *BACK))
+        proved_at = self._proved_at(claims, login)
         account = {"issuer": self._openid.issuer, "subject": str(claims["sub"])[:LONGEST]}
         try:
             vouched = vouched_for(self._openid, claims)
             secret = await self._identities.begin(
-                vouched, make=self._openid.make_users, read_only=self._settings.read_only
+                vouched, make=self._openid.make_users, read_only=self._settings.read_only, proved_at=proved_at
             )
         except CallerError as error:
             await self._note(error, account)
@@ -145,6 +151,19 @@ class OpenIdLogin:
         response = RedirectResponse(local_path(request, login.to), 303)
         cookies.give_session(response, request, secret)
         return response
+
+    def _proved_at(self, claims: Mapping[str, Any], login: LoginSecrets) -> int:
+        """When the person authenticated, as the signed ID token says; 0 if it does not.
+
+        Raises LoginRefused if they were to authenticate again, and have not.
+        """
+        now, at = self._clock.now(), claims.get("auth_time")
+        known = isinstance(at, int) and not isinstance(at, bool)
+        found = max(0, min(int(at or 0) * 1_000_000, now)) if known else 0
+        if login.again and not ProvedLogin(found, "provider").is_fresh(now, self._settings.step_up_seconds):
+            why = "did not ask you for a proof anew" if known else "does not say when you authenticated (auth_time)"
+            raise LoginRefused(f"{self.title} {why}. {_SWITCH}")
+        return found
 
     async def _check_answer(self, request: Request) -> None:
         """Raises LoginRefused where another provider answers, or this one has not let the person in."""

@@ -73,6 +73,7 @@ class LoginSecrets(msgspec.Struct, frozen=True):
     nonce: str
     verifier: str
     to: str = ""
+    again: bool = False
 
 
 class Provider:
@@ -113,8 +114,9 @@ class Provider:
             return self._metadata
 
     async def login_address(self, secrets: LoginSecrets, redirect: str) -> str:
-        """Where a browser goes to log in. Raises ProviderFailed."""
+        """Where a browser goes to log in; ``again`` to be asked for the password in any case. Raises ProviderFailed."""
         found = await self.metadata()
+        anew = {"prompt": "login", "max_age": "0"} if secrets.again else {}
         return str(
             prepare_grant_uri(
                 found.authorization_endpoint,
@@ -126,6 +128,7 @@ class Provider:
                 nonce=secrets.nonce,
                 code_challenge=create_s256_code_challenge(secrets.verifier),
                 code_challenge_method="S256",
+                **anew,
             )
         )
 
