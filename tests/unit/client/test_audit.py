@@ -108,7 +108,7 @@ def test_what_is_not_sealed_yet_is_vouched_for_by_nobody() -> None:
             assert (verdict.good, verdict.trusted) == (True, False)
             assert [(claim.about, claim.state) for claim in verdict.claims] == [
                 ("chain", "consistent"),
-                *((about, "consistent") for about in ("receipts", "tasks", "runs", "evidence")),
+                *((about, "consistent") for about in ("receipts", "tasks", "runs", "evidence", "people")),
                 ("unsealed", "not proved"),
                 ("trust", "not proved"),
             ]
