@@ -115,6 +115,8 @@ def test_a_call_under_way_comes_to_its_end_and_is_undone(how: str, end: str, tmp
             await until(app, lambda: DONE == ["begin ann"])
             if end == "cancelled":
                 await run.cancel("enough")
+                while "CancelRequested" not in [entry.event async for entry in run.journal()]:  # else it may end first
+                    await app.changed(0.05)
             else:
                 await run.signal("go")
                 while (await row_of(app.store, run.key)).version < 6:  # the signal has come, and the body is left

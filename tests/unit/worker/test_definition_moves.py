@@ -272,7 +272,8 @@ def test_a_run_moves_only_where_its_tenant_has_what_the_newer_version_runs(groun
         async with ground.engine(options=DEFINITIONS) as app:
             for tenant in ("a", "b"):
                 await app.definitions.publish(BEFORE, tenant=tenant)
-                await app.start(NAME, {}, id="one", tenant=tenant)
+                run = await app.start(NAME, {}, id="one", tenant=tenant)
+                await run.settled(30)  # it moves from where it waits
             await app.definitions.publish_all([letter, after], tenant="a")
             to = await app.definitions.load(f"{NAME}@2", tenant="a")
             assert to is not None
