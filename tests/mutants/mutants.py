@@ -562,11 +562,11 @@ MUTANTS: Final = (
         (Judge("seed 262", seeds=(262, 1)),),
     ),
     Mutant(
-        "a-probe-is-believed-twice",
+        "what-a-probe-found-of-anothers-act-is-not-held",
         "src/holdfast/worker/gate/acts.py",
-        "if isinstance(answer, p.Closed):\n                if not is_of",
-        "if answer is not None:\n                if not is_of",
-        (Judge("seed 100784", seeds=(100784, 1)),),
+        "if isinstance(answer, p.Closed) and is_of(call.receipt, call.promise):",
+        "if isinstance(answer, p.Closed):",
+        (Judge("found out", ("tests/unit/worker/test_undoing_once.py", "-k", "found_out")),),
     ),
     Mutant(
         "a-checkpoint-of-what-was-cut-off-is-used",

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import (
+    Happened,
     Holdfast,
+    OutcomeUnknown,
     Receipt,
     RunCancelled,
     RunFailed,
@@ -24,7 +26,7 @@ from holdfast import (
 from holdfast.audit.records import Operated
 from holdfast.client.runs.handle import RunHandle
 from holdfast.errors import NotReversible
-from tests.unit.worker.ground import Ground, kill, notes, receipts, rested, until
+from tests.unit.worker.ground import Ground, asked, kill, notes, receipts, rested, until
 
 WORLD: list[str] = []
 """What was really done, in order."""
@@ -101,6 +103,45 @@ async def pay_for_long(order: str) -> str:
     return order
 
 
+@action(connector="bank", operation="pay", target="{order}", idempotency_key="odd:{order}", name="once.pay_and_forget")
+async def pay_and_forget(order: str) -> str:
+    WORLD.append(f"pay {order}")
+    raise OutcomeUnknown("the line broke")
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="odd:{order}",
+    undo=refund,
+    reverse=back,
+    name="once.pay_oddly",
+)
+async def pay_oddly(order: str) -> str:
+    WORLD.append(f"pay {order} again")
+    return order
+
+
+def look(order: str) -> Happened:
+    return Happened(order)
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="odd:{order}",
+    undo=refund,
+    reverse=back,
+    probe=look,
+    name="once.pay_with_a_look",
+)
+async def pay_with_a_look(order: str) -> str:
+    WORLD.append(f"pay {order} again")
+    return order
+
+
 @action(
     connector="bank",
     operation="open",
@@ -146,6 +187,19 @@ async def for_long(order: str) -> str:
     return await pay_for_long(order)
 
 
+@workflow(name="once.forgetting")
+async def forgetting(order: str) -> str:
+    return await pay_and_forget(order)
+
+
+@workflow(name="once.oddly")
+async def oddly(order: str, probes: bool) -> str:
+    result = await (pay_with_a_look if probes else pay_oddly)(order)
+    if await receive("word", str) != "good":
+        raise ArithmeticError
+    return result
+
+
 @workflow(name="once.opening")
 async def opening(order: str) -> str:
     result = await open_once(order)
@@ -154,7 +208,7 @@ async def opening(order: str) -> str:
     return result
 
 
-FLOWS = (shop, twice, slowly, for_long, opening)
+FLOWS = (shop, twice, slowly, for_long, forgetting, oddly, opening)
 
 
 async def begun(app: Holdfast, flow: Any, id: str, order: str = "o-1") -> RunHandle[Any]:
@@ -370,6 +424,31 @@ def test_an_act_that_ends_as_its_run_is_cancelled_is_taken_before_it_is_undone(g
             assert receipt.reversed_by is not None
             with pytest.raises(NotReversible, match="was taken back already, by the undo"):
                 await app.receipts.reverse(receipt.id, by="ben")
+            await sound(app)
+
+    ground.play(main)
+
+
+@pytest.mark.parametrize("probes", [True, False], ids=["by a probe", "by people"])
+def test_a_run_for_which_an_act_of_another_is_found_out_relies_on_it(probes: bool, ground: Ground) -> None:
+    """The run that did it has ended, so the second one looks or asks. It completes, and the third undoes nothing."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            one = await app.start(forgetting, "o-1", id="one", actor="ann")
+            await asked(app, "one")
+            await one.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await one.result(60)
+            two, three = [await app.start(oddly, "o-1", probes, id=id, actor="ann") for id in ("two", "three")]
+            if not probes:
+                task = await asked(app, "two")
+                await app.tasks.happened(task.id, by="ben", result="o-1")
+            assert await over(two, "good") == "completed"
+            assert await over(three, "bad") == "failed"
+            assert WORLD == ["pay o-1"]
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"two": "kept"}
             await sound(app)
 
     ground.play(main)

@@ -144,18 +144,14 @@ class Acts:
         """Close the receipt with what a probe found, then let the run know.
 
         Another call under the same key may have asked, too, and have closed it first: then this one takes what is
-        recorded. Where both found the same at the same time, both are answered that it is closed, but the audit has
-        one closing: so the call notes that it uses the receipt, which is not its own.
+        recorded. So it does where the act is another call's: it relies on it as on any other that it did not do.
         """
 
         def closed(answer: p.Answer | Exception) -> None:
             if held.dropped or call.state != "concluding":
                 return
-            calls = held.gate_of_run()
-            if isinstance(answer, p.Closed):
-                if not is_of(call.receipt, call.promise):
-                    calls.carry(entries.reused(held, call, closing.receipt, self._clock.now()))
-                calls.move(call, "settled")
+            if isinstance(answer, p.Closed) and is_of(call.receipt, call.promise):
+                held.gate_of_run().move(call, "settled")
                 self._arrive(held, call, settled, call.decider)
             else:
                 self._settler.check(held, call)

@@ -356,7 +356,8 @@ class Governor:
         return list(map(Attached, changes))
 
     def _recall(self, held: Held, call: Call, verdict: j.Recall, now: int) -> Judged:
-        """A person knows that it happened: their answer is the result, and the receipt names them.
+        """A person knows that it happened: their answer is the result, and the receipt names them. An act of another
+        call is reused then, like any other.
 
         A result that the workflow could not read would stop it for good, so then they are asked again.
         """
@@ -378,7 +379,7 @@ class Governor:
         closing = entries.close(held, call, receipt, now, proposal=verdict.task.proposal)
 
         def then(answer: p.Answer | None) -> None:
-            if isinstance(answer, p.Closed):
+            if isinstance(answer, p.Closed) and is_of(receipt, call.promise):
                 call.earlier = None
                 self._settler.settle(held, call, Ok(Payload(value)))
             else:
