@@ -39,6 +39,7 @@ KERNEL: Final = Judge(
     ),
 )
 SAGAS: Final = Judge("sagas", ("tests/laws/sagas/test_known.py",))
+ACTS: Final = Judge("acts", ("tests/laws/test_act_ledger.py",))
 LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
 GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
@@ -562,11 +563,11 @@ MUTANTS: Final = (
         (Judge("seed 262", seeds=(262, 1)),),
     ),
     Mutant(
-        "a-probe-is-believed-twice",
+        "what-a-probe-found-of-anothers-act-is-not-held",
         "src/holdfast/worker/gate/acts.py",
         "if isinstance(answer, p.Closed) and is_of(call.receipt, call.promise):",
-        "if answer is not None:",
-        (Judge("seed 100784", seeds=(100784, 1)),),
+        "if isinstance(answer, p.Closed):",
+        (Judge("found out", ("tests/unit/worker/test_undoing_once.py", "-k", "found_out")),),
     ),
     Mutant(
         "a-checkpoint-of-what-was-cut-off-is-used",
@@ -833,5 +834,77 @@ MUTANTS: Final = (
         '    ("active", "archive"): "archived",',
         '    ("active", "archive"): "archived",\n    ("archived", "archive"): "archived",',
         (TRACES,),
+    ),
+    Mutant(
+        "an-act-is-undone-though-others-rely-on-it",
+        "src/holdfast/store/holding.py",
+        'return HeldBy(others[0].caller.run, others[0].state == "kept") if others else None',
+        "return None",
+        (ACTS,),
+    ),
+    Mutant(
+        "an-act-is-taken-back-as-often-as-asked",
+        "src/holdfast/store/memory/holding.py",
+        """    if taking is not None or row.reversed_by is not None:
+        return p.Taken(row), False
+""",
+        "",
+        (ACTS,),
+    ),
+    Mutant(
+        "a-reversal-heeds-no-undo",
+        "src/holdfast/store/memory/holding.py",
+        "if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):",
+        "if False:",
+        (ACTS,),
+    ),
+    Mutant(
+        "an-act-is-reused-while-it-is-undone",
+        "src/holdfast/store/memory/holding.py",
+        "if is_taken and not change.inherited:",
+        "if False:",
+        (ACTS,),
+    ),
+    Mutant(
+        "a-taking-has-no-end",
+        "src/holdfast/store/memory/holding.py",
+        "    del tables.takings[place]\n    if change.done",
+        "    if change.done",
+        (ACTS,),
+    ),
+    Mutant(
+        "what-is-reused-is-not-held",
+        "src/holdfast/worker/gate/openings.py",
+        "self._committer.submit(hold, partial(self._is_held, held, call, found))",
+        "self._is_held(held, call, found, p.Holding())",
+        (ACTS,),
+    ),
+    Mutant(
+        "a-round-never-ends",
+        "src/holdfast/worker/gate/openings.py",
+        "if found.reversed_by is not None and not call.effect.key_once:",
+        "if False:",
+        (ACTS,),
+    ),
+    Mutant(
+        "a-receipt-is-looked-for-before-it-is-closed",
+        "src/holdfast/worker/gate/undoings.py",
+        "            undo = undos.add(request)\n",
+        "            undo = undos.add(request)\n            self._begin(held, undos.asked())\n",
+        (ACTS,),
+    ),
+    Mutant(
+        "a-fork-holds-nothing",
+        "src/holdfast/client/runs/inherited_acts.py",
+        "if receipt is not None:",
+        "if False:",
+        (ACTS,),
+    ),
+    Mutant(
+        "what-is-declared-done-is-not-kept",
+        "src/holdfast/worker/turn_plan.py",
+        "if turn.kept:",
+        "if False:",
+        (ACTS,),
     ),
 )

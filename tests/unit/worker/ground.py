@@ -189,15 +189,16 @@ class Ground:
         options: WorkerOptions = OPTIONS,
         steps: Mapping[str, Step[..., Any]] | None = None,
         without: Collection[str] = (),
+        line: Line | None = None,
         **more: Any,
     ) -> AsyncIterator[Holdfast]:
         """An engine with a worker. ``steps`` are those that it knows in another version than the rest, ``without``
-        those that it does not have."""
+        those that it does not have; ``line`` is its way to the store."""
         self._seed += 1
         if self.is_virtual and options.lease_seconds == OPTIONS.lease_seconds:
             options = msgspec.structs.replace(options, lease_seconds=VIRTUAL_LEASE_SECONDS)
         app = Holdfast(
-            Line(self.store),  # type: ignore[arg-type]  # every operation is forwarded by name
+            line or Line(self.store),  # type: ignore[arg-type]  # every operation is forwarded by name
             clock=self.clock,
             entropy=random.Random(self._seed),
             pulse=_unwatched,

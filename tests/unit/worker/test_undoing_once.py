@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import (
+    Happened,
     Holdfast,
     OutcomeUnknown,
     Receipt,
@@ -122,6 +123,25 @@ async def pay_oddly(order: str) -> str:
     return order
 
 
+def look(order: str) -> Happened:
+    return Happened(order)
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="odd:{order}",
+    undo=refund,
+    reverse=back,
+    probe=look,
+    name="once.pay_with_a_look",
+)
+async def pay_with_a_look(order: str) -> str:
+    WORLD.append(f"pay {order} again")
+    return order
+
+
 @action(
     connector="bank",
     operation="open",
@@ -173,8 +193,8 @@ async def forgetting(order: str) -> str:
 
 
 @workflow(name="once.oddly")
-async def oddly(order: str) -> str:
-    result = await pay_oddly(order)
+async def oddly(order: str, probes: bool) -> str:
+    result = await (pay_with_a_look if probes else pay_oddly)(order)
     if await receive("word", str) != "good":
         raise ArithmeticError
     return result
@@ -409,8 +429,9 @@ def test_an_act_that_ends_as_its_run_is_cancelled_is_taken_before_it_is_undone(g
     ground.play(main)
 
 
-def test_a_run_for_which_an_act_of_another_is_found_out_relies_on_it(ground: Ground) -> None:
-    """The run that did it has ended, so the second one asks people. It completes, and the third undoes nothing."""
+@pytest.mark.parametrize("probes", [True, False], ids=["by a probe", "by people"])
+def test_a_run_for_which_an_act_of_another_is_found_out_relies_on_it(probes: bool, ground: Ground) -> None:
+    """The run that did it has ended, so the second one looks or asks. It completes, and the third undoes nothing."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*FLOWS) as app:
@@ -419,11 +440,12 @@ def test_a_run_for_which_an_act_of_another_is_found_out_relies_on_it(ground: Gro
             await one.cancel("enough")
             with pytest.raises(RunCancelled):
                 await one.result(60)
-            two = await app.start(oddly, "o-1", id="two", actor="ann")
-            task = await asked(app, "two")
-            await app.tasks.happened(task.id, by="ben", result="o-1")
+            two, three = [await app.start(oddly, "o-1", probes, id=id, actor="ann") for id in ("two", "three")]
+            if not probes:
+                task = await asked(app, "two")
+                await app.tasks.happened(task.id, by="ben", result="o-1")
             assert await over(two, "good") == "completed"
-            assert await over(await begun(app, oddly, "three"), "bad") == "failed"
+            assert await over(three, "bad") == "failed"
             assert WORLD == ["pay o-1"]
             (receipt,) = await receipts(app)
             assert (await app.receipts.get(receipt.id)).holders == {"two": "kept"}

@@ -1,0 +1,83 @@
+"""The laws, judged at rest by what the world counted and by what runs say they rely on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from holdfast.client.views.runs import RunInfo
+from holdfast.programs.function.reversal import REVERSE
+from tests.laws.acts.life import Life, Violation
+from tests.laws.acts.world import Act
+
+REPORT = "could not all be taken back"
+
+
+async def judge(life: Life) -> None:
+    """Raises Violation for the first law that is broken."""
+    runs = await life.runs(life.app)
+    relied = await _relied(life, runs)
+    world = life.world
+    for act in sorted({*world.done, *world.undone, *world.reversed}):
+        done, undone, back = world.done[act], world.undone[act], world.reversed[act]
+        counts = f"{act}: done {done}, undone {undone}, reversed {back}"
+        if done > 1:
+            raise Violation("done twice", counts)
+        if undone + back > done:
+            raise Violation("taken back twice", counts)
+        if relied[act] and undone:
+            raise Violation("undone although a run relies on it", f"{counts}, relied on by {sorted(relied[act])}")
+        if not relied[act] and done > undone + back and not _may_stay(life, act, runs):
+            raise Violation("nobody relies on it, and it stays", counts)
+        life.reached[_end_of(done, undone, back, relied=bool(relied[act]))] += 1
+    await _judge_store(life, runs)
+
+
+def _end_of(done: int, undone: int, back: int, *, relied: bool) -> str:
+    state = "undone" if undone else "reversed" if back else "done" if done else "never done"
+    return f"{state}, {'relied on' if relied else 'not relied on'}"
+
+
+async def _relied(life: Life, runs: list[RunInfo]) -> defaultdict[Act, set[str]]:
+    """The runs that rely on each act for good: they completed with it, or declared it done."""
+    relied: defaultdict[Act, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.status == "completed" and run.workflow != REVERSE:
+            for key in await life.app.run(run.id, tenant=run.tenant).result():
+                relied[run.tenant, key].add(run.id)
+    for act, keepers in life.world.kept.items():
+        if not _is_final(life, act):  # keep_done() is about calls with an undo
+            relied[act] |= keepers
+    for (tenant, fork), gone in life.born_without.items():  # it inherited what was taken back already
+        for key in gone:
+            relied[tenant, key].discard(fork)
+    return relied
+
+
+def _may_stay(life: Life, act: Act, runs: list[RunInfo]) -> bool:
+    """Whether there is a reason why an act on which nobody relies was not taken back."""
+    world = life.world
+    if act in world.perhaps_kept or _is_final(life, act):
+        return True
+    failed = world.undos_failed[act]
+    return any(run.id in failed and run.tenant == act[0] and REPORT in (run.error or "") for run in runs)
+
+
+def _is_final(life: Life, act: Act) -> bool:
+    """Whether some run calls an action for it that has no undo."""
+    return (act[0], act[1].rpartition("#")[0] or act[1]) in life.world.final
+
+
+async def _judge_store(life: Life, runs: list[RunInfo]) -> None:
+    app = life.app
+    for tenant in sorted({run.tenant for run in runs}):
+        for row in await life.receipts(app, tenant):
+            if (taking := (await app.store.stakes(tenant, row.id)).taking) is not None:
+                raise Violation("a taking has no end", f"{tenant} {row.key} is taken by {taking}")
+            life.reached[f"round {row.round}"] += row.round > 1
+        found = await app.audit.verify(tenant=tenant)
+        if broken := [claim.text for claim in found.claims if claim.state == "broken"]:
+            raise Violation("the audit", "; ".join(broken))
+    for run in runs:
+        check = await app.run(run.id, tenant=run.tenant).verify()
+        if not check.good:
+            raise Violation("a journal", f"{run.tenant} {run.id}: {check.problem}")
