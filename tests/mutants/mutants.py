@@ -902,7 +902,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what-is-declared-done-is-not-kept",
-        "src/holdfast/worker/turn_plan.py",
+        "src/holdfast/worker/gate/undoings.py",
         "if turn.kept:",
         "if False:",
         (ACTS,),
