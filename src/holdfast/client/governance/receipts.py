@@ -137,7 +137,7 @@ class Receipts:
         if (await self._app.store.stakes(row.tenant, row.id)).taking is not None:
             return ""
         holders = await self._holders(row)
-        return " and ".join(f"run {run}" for run, state in holders.items() if state == "open")
+        return ", ".join(run for run, state in holders.items() if state == "open")
 
     @operation("receipts.reverse")
     async def reverse(
@@ -160,8 +160,8 @@ class Receipts:
         despite = await self._relying(row)
         if despite and not anyway:
             raise NotReversible(
-                f"receipt {id}: {despite} relies on the act, and undoes it itself if it fails or is cancelled. Wait "
-                "for its end, cancel it, or take the act back anyway (`holdfast reverse --anyway`)."
+                f"receipt {id}: open runs rely on its act ({despite}), and the last of them undoes it if it fails or "
+                "is cancelled. Wait for their end, cancel them, or take it back anyway (`holdfast reverse --anyway`)."
             )
         details = {"receipt": id, "action": receipt.action, "target": receipt.target}
         details |= {"anyway": despite} if despite else {}
