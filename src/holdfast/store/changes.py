@@ -21,7 +21,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.holding import HeldBy, Hold, Holding, KeepHolds, SettleTaking, TakeBack, TookBack
+from holdfast.store.holding import HeldBy, Hold, Holding, SetHolds, SettleTaking, TakeBack, TookBack
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.splits import MarkSplit
 from holdfast.store.values import (
@@ -247,7 +247,7 @@ Act = (
     | PutRoot
     | MarkSplit
 )
-Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note | Hold | KeepHolds | TakeBack | SettleTaking
+Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note | Hold | SetHolds | TakeBack | SettleTaking
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | MarkSplit | Gating
 Change = (
     Start

@@ -3,7 +3,7 @@
 - A call that did an act, or that got its recorded result, holds the receipt. The call that did it has no row until
   there is a second holder or a fork: until then it is the only one.
 - A holder is open while its run goes on, and kept when the run has completed. It is let go when the run has failed or
-  was cancelled, and from the moment in which it asks to undo the act. ``KeepHolds`` keeps it earlier.
+  was cancelled, and from the moment in which it asks to undo the act. ``SetHolds`` keeps it earlier, or lets it go.
 - An act is taken back at most once. An undo or a reversal takes the receipt first, under a name of its own: a taking.
   It is settled when that has ended: either the act is taken back, or the receipt is given back.
 """
@@ -57,12 +57,14 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     inherited: bool = False
 
 
-class KeepHolds(msgspec.Struct, frozen=True, gc=False):
-    """These calls of a run keep what they did or hold, whatever becomes of their run. Answered ``Holding``."""
+class SetHolds(msgspec.Struct, frozen=True, gc=False):
+    """These calls of a run keep what they did or hold, or let it go, whatever becomes of their run. Answered
+    ``Holding``."""
 
     tenant: str
     run: str
     calls: tuple[tuple[bytes, int], ...]
+    state: Literal["kept", "let_go"] = "kept"
 
 
 class TakeBack(msgspec.Struct, frozen=True, gc=False):
@@ -136,9 +138,8 @@ def id_span(caller: ActCaller) -> tuple[str, str]:
 
 
 def chosen(held: Sequence[ReceiptRow], own: Iterable[ReceiptRow], caller: ActCaller) -> ReceiptRow | None:
-    """The receipt that a call relies on: its newest success, of those that it ``held``, else of its ``own``."""
-    mine = [row for row in own if (row.root, row.position) == (caller.root, caller.position)]
-    for rows in (held, mine):
-        if found := [row for row in rows if row.state == "succeeded"]:
-            return max(found, key=lambda row: (row.opened_at, row.round))
-    return None
+    """The receipt that a call relies on: its newest success, of those that it ``held`` and of its ``own``. It may have
+    held an act that was taken back since, and have done the next one itself."""
+    mine = (row for row in own if (row.root, row.position) == (caller.root, caller.position))
+    found = [row for row in (*held, *mine) if row.state == "succeeded"]
+    return max(found, key=lambda row: (row.opened_at, row.round), default=None)

@@ -29,7 +29,6 @@ from holdfast.store.protocol import (
     Advance,
     Answer,
     Deliver,
-    KeepHolds,
     Key,
     Note,
     Opened,
@@ -37,6 +36,7 @@ from holdfast.store.protocol import (
     Projection,
     Renewal,
     Segment,
+    SetHolds,
     SetReference,
     Standing,
 )
@@ -275,7 +275,7 @@ def _takings(held: Held, turn: Turn, gate: Gate | None) -> Iterator[Attached]:
         for promise, name, done in turn.undone:
             yield from gate.undoings.ended(held, promise, name, done=done)
     if turn.kept:
-        yield Attached(KeepHolds(held.key.tenant, held.key.run, tuple((p.root, p.path[-1]) for p in turn.kept)))
+        yield Attached(SetHolds(held.key.tenant, held.key.run, tuple((p.root, p.path[-1]) for p in turn.kept)))
 
 
 def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:

@@ -54,11 +54,11 @@ def hold(tables: Tables, change: p.Hold) -> p.Answer:
     return _APPLIED
 
 
-def keep(tables: Tables, change: p.KeepHolds) -> p.Answer:
+def set_holds(tables: Tables, change: p.SetHolds) -> p.Answer:
     for root, position in change.calls:
         caller = p.ActCaller(change.run, root, position)
         if (row := act_of(tables, change.tenant, caller)) is not None:
-            tables.holders.setdefault((change.tenant, row.id), {})[caller] = "kept"
+            tables.holders.setdefault((change.tenant, row.id), {})[caller] = change.state
     return _APPLIED
 
 
@@ -74,8 +74,7 @@ def take_back(tables: Tables, change: p.TakeBack) -> tuple[p.Answer, bool]:
     if taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
     rest = relying(stakes(tables, *place).holders, change.caller)
-    if place in tables.holders:
-        tables.holders[place][change.caller] = "let_go"
+    tables.holders.setdefault(place, {})[change.caller] = "let_go"
     if rest is not None:
         return rest, False
     tables.takings[place] = change.name, change.caller.run
@@ -112,7 +111,7 @@ def begin_reversal(tables: Tables, change: p.OpenReceipt) -> p.Answer | None:
     taking = tables.takings.get(place)
     if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):
         return p.Taken(row)
-    if change.heeds_holders:
+    if change.heeds_holders and taking is None:
         doer = p.ActCaller(row.run, row.root, row.position)
         tables.holders.setdefault(place, {}).setdefault(doer, "open")
         for holder in stakes(tables, *place).holders:

@@ -108,9 +108,6 @@ ON CONFLICT (tenant, receipt, run, root, position) DO UPDATE SET state = exclude
 -- The call that did the act, which needs a row as soon as there is a second holder.
 INSERT INTO holders (tenant, receipt, run, root, position, state) VALUES ($1, $2, $3, $4, $5, 'open') ON CONFLICT DO NOTHING;
 
--- name: let_go
-UPDATE holders SET state = 'let_go' WHERE tenant = $1 AND receipt = $2 AND run = $3 AND root = $4 AND position = $5;
-
 -- name: holders
 -- With the standing of each holder's run, and whether that is a lane.
 SELECT holders.run, holders.root, holders.position, holders.state, runs.standing,

@@ -58,13 +58,13 @@ async def _hold(writer: Writer, change: p.Hold) -> p.Answer:
     return _APPLIED
 
 
-async def keep(writer: Writer, changes: Sequence[p.KeepHolds]) -> list[p.Answer]:
+async def set_holds(writer: Writer, changes: Sequence[p.SetHolds]) -> list[p.Answer]:
     for change in changes:
         callers = [p.ActCaller(change.run, root, position) for root, position in change.calls]
         found = await acts_of(writer.fetch, change.tenant, callers)
         held = sorted((row.id, caller) for row, caller in zip(found, callers, strict=True) if row is not None)
         for receipt, caller in held:
-            await writer.fetch("hold", change.tenant, receipt, *caller, "kept")
+            await writer.fetch("hold", change.tenant, receipt, *caller, change.state)
     return [_APPLIED for _ in changes]
 
 
@@ -89,7 +89,7 @@ async def _take_back(writer: Writer, change: p.TakeBack) -> tuple[p.Answer, bool
         return p.TookBack(), False
     if there.taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
-    await writer.fetch("let_go", *place, *change.caller)
+    await writer.fetch("hold", *place, *change.caller, "let_go")
     if (rest := relying(there.holders, change.caller)) is not None:
         return rest, False
     await writer.fetch("take", *place, change.name, change.caller.run)
@@ -119,7 +119,7 @@ async def reversal_refused(writer: Writer, change: p.OpenReceipt) -> p.Answer | 
     there = await stakes(writer.fetch, *place)
     if row.reversed_by is not None or (there.taking is not None and there.taking[0] != receipt.id):
         return p.Taken(row)
-    if change.heeds_holders:
+    if change.heeds_holders and there.taking is None:
         for holder in there.holders:
             if holder.state == "open" and holder.caller.run != receipt.run:
                 return p.HeldBy(holder.caller.run, kept=False)

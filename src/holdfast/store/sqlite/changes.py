@@ -76,8 +76,8 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return _gate(cursor, change)
         case p.Hold():
             return holding.hold(cursor, change)
-        case p.KeepHolds():
-            return holding.keep(cursor, change)
+        case p.SetHolds():
+            return holding.set_holds(cursor, change)
         case p.Operate():
             return operations.operate(cursor, change, apply)
         case _ as never:

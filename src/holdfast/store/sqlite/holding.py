@@ -57,11 +57,11 @@ def hold(cursor: sqlite3.Cursor, change: p.Hold) -> p.Answer:
     return _APPLIED
 
 
-def keep(cursor: sqlite3.Cursor, change: p.KeepHolds) -> p.Answer:
+def set_holds(cursor: sqlite3.Cursor, change: p.SetHolds) -> p.Answer:
     for root, position in change.calls:
         caller = p.ActCaller(change.run, root, position)
         if (row := act_of(reader(cursor), change.tenant, caller)) is not None:
-            cursor.execute(GATE["hold"], (change.tenant, row.id, *caller, "kept"))
+            cursor.execute(GATE["hold"], (change.tenant, row.id, *caller, change.state))
     return _APPLIED
 
 
@@ -77,7 +77,7 @@ def take_back(cursor: sqlite3.Cursor, change: p.TakeBack) -> tuple[p.Answer, boo
     if taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
     rest = relying(stakes(reader(cursor), *place).holders, change.caller)
-    cursor.execute(GATE["let_go"], (*place, *change.caller))
+    cursor.execute(GATE["hold"], (*place, *change.caller, "let_go"))
     if rest is not None:
         return rest, False
     cursor.execute(GATE["take"], (*place, change.name, change.caller.run))
@@ -104,7 +104,7 @@ def reversal_refused(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer 
     taking = _taking(cursor, *place)
     if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):
         return p.Taken(row)
-    if change.heeds_holders:
+    if change.heeds_holders and taking is None:
         cursor.execute(GATE["hold_of_doer"], (*place, row.run, row.root, row.position))
         for holder in stakes(reader(cursor), *place).holders:
             if holder.state == "open" and holder.caller.run != receipt.run:
