@@ -543,3 +543,23 @@ def test_a_fork_and_its_origin_take_an_act_back_once(ends: str, ground: Ground) 
             await sound(app)
 
     ground.play(main)
+
+
+def test_a_fork_of_a_fork_that_had_undone_an_act_undoes_it_no_more(ground: Ground) -> None:
+    """The second fork begins before the undo. The receipt is found by the first, which let it go."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await begun(app, shop, "one")
+            paid = (await run.info()).events
+            assert await over(run, "bad") == "failed"
+            first = await run.fork((await run.info()).events, by="ben")
+            with pytest.raises(RunFailed):
+                await first.result(60)
+            second = await first.fork(paid, by="ben")
+            await rested(app, second.id)
+            assert await over(second, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
+            await sound(app)
+
+    ground.play(main)
