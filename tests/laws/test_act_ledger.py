@@ -19,6 +19,7 @@ from tests.volume import volume
 SEEDS: Final = volume(100, 1000)
 CHUNK: Final = 25
 COVERING: Final = (7, 10, 11, 19, 36)
+FINDING: Final = (1100, 5654, 2, 3, 4, 6, 8, 11, 18, 32, 34, 36, 43, 52)
 REACHED: Final = (
     "an engine was killed after a commit",
     "an engine was killed at some time",
@@ -50,6 +51,12 @@ def test_every_act_is_done_once_and_taken_back_once(first: int) -> None:
     """Each seed is programs, a world and a schedule."""
     for seed in range(first, first + CHUNK):
         play(seed)
+
+
+@pytest.mark.parametrize("seed", FINDING)
+def test_a_seed_that_found_a_fault_finds_none(seed: int) -> None:
+    """A fault of the engine, or a break on purpose: see ``tests/mutants``."""
+    play(seed)
 
 
 def test_the_seeds_reach_every_situation() -> None:

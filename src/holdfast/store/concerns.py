@@ -33,7 +33,7 @@ def concerns_others(change: p.Change) -> bool:
             | p.OpenReceipt()
             | p.CloseReceipt()
             | p.Hold()
-            | p.KeepHolds()
+            | p.SetHolds()
             | p.HoldFormer()
             | p.TakeBack()
             | p.SettleTaking()

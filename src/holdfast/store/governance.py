@@ -279,7 +279,7 @@ class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
     runs has no write left, it is answered ``Capped``. The caps of items (``caps``) hold as well.
 
     One that ``reverses`` another takes that one, under its own id. Where it cannot, it is answered ``Taken`` with that
-    one, or, if it ``heeds_holders``, ``HeldBy`` an open run. See ``holding``.
+    one, or, if it ``heeds_holders``, ``HeldBy`` an open run, unless it has taken that one before. See ``holding``.
     """
 
     receipt: ReceiptRow

@@ -3,7 +3,7 @@
 - A call that did an act, or that got its recorded result, holds the receipt. The call that did it has no row until
   there is a second holder or a fork: until then it is the only one.
 - A holder is open while its run goes on, and kept when the run has completed. It is let go when the run has failed or
-  was cancelled, and from the moment in which it asks to undo the act. ``KeepHolds`` keeps it earlier.
+  was cancelled, and from the moment in which it asks to undo the act. ``SetHolds`` keeps it earlier, or lets it go.
 - An act is taken back at most once. An undo or a reversal takes the receipt first, under a name of its own: a taking.
   It is settled when that has ended: either the act is taken back, or the receipt is given back.
 """
@@ -60,8 +60,8 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
 
 
 class HoldFormer(msgspec.Struct, frozen=True, gc=False):
-    """Calls of a retried run that got the results of earlier ones rely on their acts in their place, in any case. Each
-    is given with its root, the position of the earlier call, and its own. Answered ``Holding``."""
+    """Calls of a retried run that got the results of earlier ones rely on their acts instead of these, in any case.
+    Each is given with its root, the position of the earlier call, and its own. Answered ``Holding``."""
 
     tenant: str
     run: str
@@ -69,12 +69,14 @@ class HoldFormer(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-class KeepHolds(msgspec.Struct, frozen=True, gc=False):
-    """These calls of a run keep what they did or hold, whatever becomes of their run. Answered ``Holding``."""
+class SetHolds(msgspec.Struct, frozen=True, gc=False):
+    """These calls of a run keep what they did or hold, or let it go, whatever becomes of their run. Answered
+    ``Holding``."""
 
     tenant: str
     run: str
     calls: tuple[tuple[bytes, int], ...]
+    state: Literal["kept", "let_go"] = "kept"
 
 
 class TakeBack(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +109,7 @@ class SettleTaking(msgspec.Struct, frozen=True, gc=False):
     attached: tuple[Note, ...] = ()
 
 
-HoldingChange = Hold | HoldFormer | KeepHolds | TakeBack | SettleTaking
+HoldingChange = Hold | HoldFormer | SetHolds | TakeBack | SettleTaking
 
 
 class Holding(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,8 @@ from holdfast import (
 from holdfast.audit.records import Operated
 from holdfast.client.runs.handle import RunHandle
 from holdfast.errors import NotReversible, RetryRefused
-from tests.unit.worker.ground import Ground, asked, kill, notes, receipts, rested, until
+from holdfast.store import protocol as p
+from tests.unit.worker.ground import Ground, Line, asked, kill, line_of, notes, receipts, rested, until
 
 WORLD: list[str] = []
 """What was really done, in order."""
@@ -200,6 +203,15 @@ async def oddly(order: str, probes: bool) -> str:
     return result
 
 
+@workflow(name="once.hasty")
+async def hasty(order: str) -> str:
+    """Pay, unless that takes long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(5):
+            return await pay(order)
+    return "not paid"
+
+
 @workflow(name="once.opening")
 async def opening(order: str) -> str:
     result = await open_once(order)
@@ -208,7 +220,7 @@ async def opening(order: str) -> str:
     return result
 
 
-FLOWS = (shop, twice, slowly, for_long, forgetting, oddly, opening)
+FLOWS = (shop, twice, slowly, for_long, forgetting, oddly, hasty, opening)
 
 
 async def begun(app: Holdfast, flow: Any, id: str, order: str = "o-1") -> RunHandle[Any]:
@@ -454,6 +466,33 @@ def test_a_run_for_which_an_act_of_another_is_found_out_relies_on_it(probes: boo
     ground.play(main)
 
 
+class DiesOfHolding(Line):
+    """A way to the store of an engine that is killed as soon as it holds an act."""
+
+    async def commit(self, changes: Sequence[p.Change]) -> Any:
+        answer = await self._store.commit(changes)
+        self.dead = self.dead or any(isinstance(change, p.Hold) for change in changes)
+        await self._pass()
+        return answer
+
+
+def test_a_call_that_ends_without_a_result_relies_on_nothing() -> None:
+    """Its worker had held the act for it and died; then its run gave it up. So the other run undoes the act."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS, line=DiesOfHolding(ground.store)) as app:
+            await begun(app, shop, "one")
+            await app.start(hasty, "o-1", id="two", actor="ann")
+            await until(app, lambda: line_of(app).dead)
+        async with ground.engine(*FLOWS) as app:
+            assert await app.run("two").result(60) == "not paid"
+            assert await over(app.run("one"), "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
+            await sound(app)
+
+    Ground(None).play(main)
+
+
 def test_an_undo_that_fails_gives_the_receipt_back(ground: Ground) -> None:
     """Then a person may take the act back."""
 
@@ -581,5 +620,23 @@ def test_what_counts_once_and_was_taken_back_is_not_retried(ground: Ground) -> N
             assert await over(run, "bad") == "failed"
             with pytest.raises(RetryRefused, match="its key counts only once"):
                 await run.retry(by="ben")
+
+
+def test_a_fork_of_a_fork_that_had_undone_an_act_undoes_it_no_more(ground: Ground) -> None:
+    """The second fork begins before the undo. The receipt is found by the first, which let it go."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*FLOWS) as app:
+            run = await begun(app, shop, "one")
+            paid = (await run.info()).events
+            assert await over(run, "bad") == "failed"
+            first = await run.fork((await run.info()).events, by="ben")
+            with pytest.raises(RunFailed):
+                await first.result(60)
+            second = await first.fork(paid, by="ben")
+            await rested(app, second.id)
+            assert await over(second, "bad") == "failed"
+            assert WORLD == ["pay o-1 as pay:o-1", "refund o-1"]
+            await sound(app)
 
     ground.play(main)

@@ -1,8 +1,11 @@
-"""Acts that a fork inherits: it relies on what its journal says was done, so it holds their receipts from its birth."""
+"""Acts that a fork inherits: it relies on what its journal says was done, so it holds their receipts from its birth.
+
+What its journal says was undone it lets go at once. A fork of it may begin before that undo, and finds the receipt so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Payload
@@ -15,41 +18,47 @@ from holdfast.store import protocol as p
 
 async def holds_of_fork(
     store: p.Store, run: p.Run, entries: Sequence[e.Entry], fork: p.Key, root: PromiseId, now: int
-) -> tuple[p.Hold, ...]:
+) -> tuple[p.Hold | p.SetHolds, ...]:
     """The changes by which a fork of the run, with these entries and this root, holds what it inherits."""
-    acts = list(_acts(entries))
+    acts = _acts(entries)
     found = await store.acts_of(run.key.tenant, [p.ActCaller(run.key.run, act.root, act.path[-1]) for act in acts])
-    holds = []
+    holds: list[p.Hold | p.SetHolds] = []
+    undone: list[tuple[bytes, int]] = []
     for act, receipt in zip(acts, found, strict=True):
         if receipt is not None:
             own = root.root if act.root == run.root else act.root  # what earlier generations did keeps its promise
             caller = p.ActCaller(fork.run, own, act.path[-1])
             holds.append(p.Hold(receipt.tenant, receipt.key, receipt.id, caller, now, inherited=True))
+            if not acts[act]:
+                undone.append((caller.root, caller.position))
+    if undone:
+        holds.append(p.SetHolds(run.key.tenant, fork.run, tuple(undone), "let_go"))
     return tuple(holds)
 
 
-def _acts(entries: Sequence[e.Entry]) -> Iterator[PromiseId]:
-    """The calls that have acted at the gate, of this journal and of those that it carries on, and were not undone."""
+def _acts(entries: Sequence[e.Entry]) -> Mapping[PromiseId, bool]:
+    """The calls that have acted at the gate, of this journal and of those that it carries on, with whether the run
+    still relies on them: it does not on what it undid."""
     gated: set[PromiseId] = set()
     undoing: dict[PromiseId, PromiseId] = {}
-    done: dict[PromiseId, None] = {}
+    done: dict[PromiseId, bool] = {}
     for entry in entries:
         match entry.event:
             case e.ExecutionStarted(carried=carried) if carried is not None:
-                done.update((PromiseId(each.root, each.path), None) for each in _carried(carried))
+                done.update((PromiseId(each.root, each.path), True) for each in _carried(carried))
             case e.InvokeScheduled(promise_id=promise, kind=kind, undoes=undoes):
                 if undoes is not None:
                     undoing[promise] = undoes
                 if is_gated(kind):
                     gated.add(promise)
             case e.InvokeCompleted(promise_id=promise, result=Ok()):
-                if promise in undoing:
-                    done.pop(undoing[promise], None)
+                if undoing.get(promise) in done:
+                    done[undoing[promise]] = False
                 if promise in gated:
-                    done[promise] = None
+                    done[promise] = True
             case _:
                 continue
-    return iter(done)
+    return done
 
 
 def _carried(carried: Payload) -> list[Undo]:

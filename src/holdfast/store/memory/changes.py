@@ -65,10 +65,10 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return gate_changes.open_receipt(tables, change)
         case p.Hold():
             return holding.hold(tables, change)
-        case p.KeepHolds():
-            return holding.keep(tables, change)
         case p.HoldFormer():
             return holding.hold_former(tables, change)
+        case p.SetHolds():
+            return holding.set_holds(tables, change)
         case p.CloseReceipt() | p.PutTask() | p.CancelTask() | p.TakeBack() | p.SettleTaking():
             return _gate(tables, change)
         case _ as never:

@@ -56,8 +56,10 @@ def hold(tables: Tables, change: p.Hold) -> p.Answer:
 
 def hold_former(tables: Tables, change: p.HoldFormer) -> p.Answer:
     for root, former, position in change.calls:
-        if (row := act_of(tables, change.tenant, p.ActCaller(change.run, root, former))) is not None:
+        before = p.ActCaller(change.run, root, former)
+        if (row := act_of(tables, change.tenant, before)) is not None:
             _hold(tables, row, p.ActCaller(change.run, root, position), change.at)
+            _set(tables, row, before, "let_go")
     return _APPLIED
 
 
@@ -71,13 +73,17 @@ def _doer(row: p.ReceiptRow) -> p.ActCaller:
     return p.ActCaller(row.run, row.root, row.position)
 
 
-def keep(tables: Tables, change: p.KeepHolds) -> p.Answer:
+def set_holds(tables: Tables, change: p.SetHolds) -> p.Answer:
     for root, position in change.calls:
         caller = p.ActCaller(change.run, root, position)
         if (row := act_of(tables, change.tenant, caller)) is not None:
-            holders = tables.holders.setdefault((change.tenant, row.id), {})
-            holders[caller] = "kept", holders.get(caller, ("open", row.opened_at))[1]
+            _set(tables, row, caller, change.state)
     return _APPLIED
+
+
+def _set(tables: Tables, row: p.ReceiptRow, caller: p.ActCaller, state: p.HolderState) -> None:
+    holders = tables.holders.setdefault((row.tenant, row.id), {})
+    holders[caller] = state, holders.get(caller, (state, row.opened_at))[1]
 
 
 def take_back(tables: Tables, change: p.TakeBack) -> tuple[p.Answer, bool]:
@@ -92,8 +98,7 @@ def take_back(tables: Tables, change: p.TakeBack) -> tuple[p.Answer, bool]:
     if taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
     rest = relying(stakes(tables, *place).holders, change.caller)
-    if change.caller in (holders := tables.holders.get(place, {})):
-        holders[change.caller] = "let_go", holders[change.caller][1]
+    _set(tables, row, change.caller, "let_go")
     if rest is not None:
         return rest, False
     tables.takings[place] = change.name, change.caller.run
@@ -130,7 +135,7 @@ def begin_reversal(tables: Tables, change: p.OpenReceipt) -> p.Answer | None:
     taking = tables.takings.get(place)
     if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):
         return p.Taken(row)
-    if change.heeds_holders:
+    if change.heeds_holders and taking is None:
         tables.holders.setdefault(place, {}).setdefault(_doer(row), ("open", row.opened_at))
         for holder in stakes(tables, *place).holders:
             if holder.state == "open" and holder.caller.run != receipt.run:

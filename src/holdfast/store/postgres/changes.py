@@ -358,8 +358,8 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.MarkSplit: operations.mark_split,
     p.Tally: operations.tally,
     p.Hold: holding.hold,
-    p.KeepHolds: holding.keep,
     p.HoldFormer: holding.hold_former,
+    p.SetHolds: holding.set_holds,
 }
 
 # The changes for which the order of the batch counts, mostly because audit entries are attached to them.

@@ -110,9 +110,6 @@ SET state = excluded.state, at = greatest(there.at, excluded.at);
 INSERT INTO holders (tenant, receipt, run, root, position, state, at) VALUES ($1, $2, $3, $4, $5, 'open', $6)
 ON CONFLICT DO NOTHING;
 
--- name: let_go
-UPDATE holders SET state = 'let_go' WHERE tenant = $1 AND receipt = $2 AND run = $3 AND root = $4 AND position = $5;
-
 -- name: holders
 -- With the standing of each holder's run, and whether that is a lane.
 SELECT holders.run, holders.root, holders.position, holders.state, runs.standing,

@@ -62,9 +62,10 @@ async def hold_former(writer: Writer, changes: Sequence[p.HoldFormer]) -> list[p
     for change in changes:
         former = [p.ActCaller(change.run, root, before) for root, before, _ in change.calls]
         found = await acts_of(writer.fetch, change.tenant, former)
-        for (root, _, position), row in zip(change.calls, found, strict=True):
+        for (root, _, position), before, row in zip(change.calls, former, found, strict=True):
             if row is not None:
                 await _hold_it(writer, row, p.ActCaller(change.run, root, position), change.at)
+                await writer.fetch("hold", row.tenant, row.id, *before, "let_go", row.opened_at)
     return [_APPLIED for _ in changes]
 
 
@@ -77,13 +78,13 @@ async def _hold_of_doer(writer: Writer, row: p.ReceiptRow) -> None:
     await writer.fetch("hold_of_doer", row.tenant, row.id, row.run, row.root, row.position, row.opened_at)
 
 
-async def keep(writer: Writer, changes: Sequence[p.KeepHolds]) -> list[p.Answer]:
+async def set_holds(writer: Writer, changes: Sequence[p.SetHolds]) -> list[p.Answer]:
     for change in changes:
         callers = [p.ActCaller(change.run, root, position) for root, position in change.calls]
         found = await acts_of(writer.fetch, change.tenant, callers)
         for row, caller in zip(found, callers, strict=True):
             if row is not None:
-                await writer.fetch("hold", change.tenant, row.id, *caller, "kept", row.opened_at)
+                await writer.fetch("hold", change.tenant, row.id, *caller, change.state, row.opened_at)
     return [_APPLIED for _ in changes]
 
 
@@ -108,7 +109,7 @@ async def _take_back(writer: Writer, change: p.TakeBack) -> tuple[p.Answer, bool
         return p.TookBack(), False
     if there.taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
-    await writer.fetch("let_go", *place, *change.caller)
+    await writer.fetch("hold", *place, *change.caller, "let_go", row.opened_at)
     if (rest := relying(there.holders, change.caller)) is not None:
         return rest, False
     await writer.fetch("take", *place, change.name, change.caller.run)
@@ -138,7 +139,7 @@ async def reversal_refused(writer: Writer, change: p.OpenReceipt) -> p.Answer | 
     there = await stakes(writer.fetch, *place)
     if row.reversed_by is not None or (there.taking is not None and there.taking[0] != receipt.id):
         return p.Taken(row)
-    if change.heeds_holders:
+    if change.heeds_holders and there.taking is None:
         for holder in there.holders:
             if holder.state == "open" and holder.caller.run != receipt.run:
                 return p.HeldBy(holder.caller.run, kept=False)

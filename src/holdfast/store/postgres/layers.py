@@ -47,7 +47,7 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
         case p.Hold() | p.TakeBack() | p.SettleTaking():
             yield "receipts", change.tenant, change.key
             yield "receipt ids", change.tenant, change.receipt
-        case p.KeepHolds(tenant=tenant, run=run) | p.HoldFormer(tenant=tenant, run=run):
+        case p.SetHolds(tenant=tenant, run=run) | p.HoldFormer(tenant=tenant, run=run):
             yield "runs", tenant, run
         case p.PutTask(task=task):
             yield "tasks", task.tenant, task.id
@@ -162,7 +162,7 @@ def is_plain(change: p.Change) -> bool:
             return False
         case p.Operate() | p.SetReference() | p.Tally() | p.PutCells() | p.MarkSplit():
             return False
-        case p.Hold() | p.HoldFormer() | p.KeepHolds() | p.TakeBack() | p.SettleTaking():
+        case p.Hold() | p.HoldFormer() | p.SetHolds() | p.TakeBack() | p.SettleTaking():
             return False
         case _:
             return True

@@ -15,7 +15,7 @@ from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
 
-_Small = p.Tally | p.SetReference | p.MarkSplit | p.Hold | p.KeepHolds | p.HoldFormer
+_Small = p.Tally | p.SetReference | p.MarkSplit | p.Hold | p.SetHolds | p.HoldFormer
 
 _Row = tuple[int, str | None, bool]
 """The values of ``Advanced``: the inbox's last position, the reason of a pause, whether the lease was released."""
@@ -70,7 +70,7 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Kept()
         case p.PutCells():
             return put_cells(cursor, change)
-        case p.Tally() | p.SetReference() | p.MarkSplit() | p.Hold() | p.KeepHolds() | p.HoldFormer():
+        case p.Tally() | p.SetReference() | p.MarkSplit() | p.Hold() | p.SetHolds() | p.HoldFormer():
             return _small(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
@@ -87,8 +87,8 @@ def _small(cursor: sqlite3.Cursor, change: _Small) -> p.Answer:
         return holding.hold_former(cursor, change)
     if isinstance(change, p.Hold):
         return holding.hold(cursor, change)
-    if isinstance(change, p.KeepHolds):
-        return holding.keep(cursor, change)
+    if isinstance(change, p.SetHolds):
+        return holding.set_holds(cursor, change)
     if isinstance(change, p.Tally):
         return operations.tally(cursor, change)
     if isinstance(change, p.MarkSplit):

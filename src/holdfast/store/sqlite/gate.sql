@@ -61,9 +61,6 @@ ON CONFLICT DO UPDATE SET state = excluded.state, at = max(at, excluded.at);
 INSERT INTO holders (tenant, receipt, run, root, position, state, at) VALUES (?, ?, ?, ?, ?, 'open', ?)
 ON CONFLICT DO NOTHING;
 
--- name: let_go
-UPDATE holders SET state = 'let_go' WHERE tenant = ? AND receipt = ? AND run = ? AND root = ? AND position = ?;
-
 -- name: holders
 -- With the standing of each holder's run, and whether that is a lane.
 SELECT holders.run, holders.root, holders.position, holders.state, runs.standing, runs.program_kind = 'machine'

@@ -58,9 +58,10 @@ def hold(cursor: sqlite3.Cursor, change: p.Hold) -> p.Answer:
 
 def hold_former(cursor: sqlite3.Cursor, change: p.HoldFormer) -> p.Answer:
     for root, former, position in change.calls:
-        row = act_of(reader(cursor), change.tenant, p.ActCaller(change.run, root, former))
-        if row is not None:
+        before = p.ActCaller(change.run, root, former)
+        if (row := act_of(reader(cursor), change.tenant, before)) is not None:
             _hold(cursor, row, p.ActCaller(change.run, root, position), change.at)
+            cursor.execute(GATE["hold"], (row.tenant, row.id, *before, "let_go", row.opened_at))
     return _APPLIED
 
 
@@ -73,11 +74,11 @@ def _hold_of_doer(cursor: sqlite3.Cursor, row: p.ReceiptRow) -> None:
     cursor.execute(GATE["hold_of_doer"], (row.tenant, row.id, row.run, row.root, row.position, row.opened_at))
 
 
-def keep(cursor: sqlite3.Cursor, change: p.KeepHolds) -> p.Answer:
+def set_holds(cursor: sqlite3.Cursor, change: p.SetHolds) -> p.Answer:
     for root, position in change.calls:
         caller = p.ActCaller(change.run, root, position)
         if (row := act_of(reader(cursor), change.tenant, caller)) is not None:
-            cursor.execute(GATE["hold"], (change.tenant, row.id, *caller, "kept", row.opened_at))
+            cursor.execute(GATE["hold"], (change.tenant, row.id, *caller, change.state, row.opened_at))
     return _APPLIED
 
 
@@ -93,7 +94,7 @@ def take_back(cursor: sqlite3.Cursor, change: p.TakeBack) -> tuple[p.Answer, boo
     if taking is not None or row.reversed_by is not None:
         return p.Taken(row), False
     rest = relying(stakes(reader(cursor), *place).holders, change.caller)
-    cursor.execute(GATE["let_go"], (*place, *change.caller))
+    cursor.execute(GATE["hold"], (*place, *change.caller, "let_go", row.opened_at))
     if rest is not None:
         return rest, False
     cursor.execute(GATE["take"], (*place, change.name, change.caller.run))
@@ -120,7 +121,7 @@ def reversal_refused(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer 
     taking = _taking(cursor, *place)
     if row.reversed_by is not None or (taking is not None and taking[0] != receipt.id):
         return p.Taken(row)
-    if change.heeds_holders:
+    if change.heeds_holders and taking is None:
         _hold_of_doer(cursor, row)
         for holder in stakes(reader(cursor), *place).holders:
             if holder.state == "open" and holder.caller.run != receipt.run:

@@ -239,8 +239,11 @@ class Governor:
         return [Attached(first, then), *map(Attached, others)]
 
     def _settle_with(self, held: Held, call: Call, note: p.Note, failure: Failure, now: int) -> Judged:
-        """Record a refusal, withdraw what is asked, and let the call fail."""
-        changes: list[p.Gating] = [note, *questions.withdrawn(call, now)]
+        """Record a refusal, withdraw what is asked, and let the call fail.
+
+        A worker that died may have held an act for it, whose result the run never got.
+        """
+        changes: list[p.Gating] = [note, *questions.withdrawn(call, now), _let_go(held, call.promise)]
         return self._decide(held, call, changes, lambda _: self._settler.settle(held, call, Err(failure)))
 
     def _end_unbegun(self, held: Held, call: Call, now: int) -> Judged:
@@ -368,7 +371,7 @@ class Governor:
         """Nobody waits for a call any more: what it asks is closed. An act that has begun goes on to its end."""
         if held.gate is not None and promise in held.gate.forms.calls:
             return self._asker.abandon(held, promise, now)
-        return self._releaser.abandon(held, promise, now)
+        return [*self._releaser.abandon(held, promise, now), Attached(_let_go(held, promise))]
 
     def stop(self, held: Held, promise: PromiseId, now: int) -> Judged:
         """The run wants a call to end, and waits for that. One that was not begun ends now. An act that has begun goes
@@ -391,3 +394,8 @@ def _facts(held: Held) -> RunFacts:
     trigger = None if row.trigger_type is None else f"{row.trigger_type}:{row.trigger_ref or ''}"
     tenant, run = row.key
     return RunFacts(tenant, run, row.workflow, row.workspace, row.actor, row.attributes, writes, trigger)
+
+
+def _let_go(held: Held, promise: PromiseId) -> p.SetHolds:
+    """A call that ends without a result relies on no act."""
+    return p.SetHolds(held.key.tenant, held.key.run, ((promise.root, promise.path[-1]),), "let_go")

@@ -131,7 +131,7 @@ class Undoings:
             yield Attached(p.HoldFormer(held.key.tenant, held.key.run, former, self._clock.now()))
         if turn.kept:
             calls = tuple([(call.root, call.path[-1]) for call in turn.kept])
-            yield Attached(p.KeepHolds(held.key.tenant, held.key.run, calls))
+            yield Attached(p.SetHolds(held.key.tenant, held.key.run, calls))
 
     def _ended(self, held: Held, promise: PromiseId, name: str, *, done: bool) -> Iterator[Attached]:
         if held.gate is None:

@@ -46,7 +46,7 @@ class HoldingTopic(Topic):
         assert (await store.stakes(TENANT, ID)).taking == ("undo by one", "one")
         assert [await commit(store, settle("undo by one", done=True)) for _ in range(2)] == [p.Holding()] * 2
         assert await store.receipt(TENANT, ID) == replace(act, reversed_by="undo by one")
-        assert await store.stakes(TENANT, ID) == p.Stakes()
+        assert await store.stakes(TENANT, ID) == p.Stakes((p.HolderRow(DOER, "let_go"),))
         assert await commit(store, take(OTHER)) == p.Taken(replace(act, reversed_by="undo by one"))
         assert await bodies(store) == ["taken", "settled undo by one"]
 
@@ -97,7 +97,7 @@ class HoldingTopic(Topic):
         await leased(store, "two")
         await commit(store, hold())
         await commit(store, hold(THIRD))
-        kept = p.KeepHolds(TENANT, "two", ((OTHER.root, OTHER.position), (b"nothing", 9)))
+        kept = p.SetHolds(TENANT, "two", ((OTHER.root, OTHER.position), (b"nothing", 9)))
         assert await commit(store, kept) == p.Holding()
         assert await commit(store, take()) == p.HeldBy("three", kept=True)  # there is no such run any more
         assert await commit(store, take(THIRD)) == p.HeldBy("two", kept=True)
@@ -109,7 +109,7 @@ class HoldingTopic(Topic):
         done_by_it = receipt(id=f"r-{DOER.root.hex()[:12]}-{DOER.position}-1")
         await closed(store, replace(await opened(store, done_by_it), state="succeeded"))
         assert await store.stakes(TENANT, done_by_it.id) == p.Stakes()
-        await commit(store, p.KeepHolds(TENANT, "one", ((DOER.root, DOER.position),)))
+        await commit(store, p.SetHolds(TENANT, "one", ((DOER.root, DOER.position),)))
         assert (await store.stakes(TENANT, done_by_it.id)).holders == (p.HolderRow(DOER, "kept"),)
 
     @on_fresh_store
@@ -159,8 +159,32 @@ class HoldingTopic(Topic):
         (held,) = await store.acts_of(TENANT, [OTHER])
         assert held is not None
         assert held.id == f"{name}1"
+        own = receipt(f"{KEY} 4", id=f"r-{OTHER.root.hex()[:12]}-{OTHER.position}-4", opened_at=NOW + 14)
+        own = replace(own, root=OTHER.root, position=OTHER.position)
+        await closed(store, replace(await opened(store, own), state="succeeded"))
+        (newest,) = await store.acts_of(TENANT, [OTHER])  # that one was taken back, and it did the next one itself
+        assert newest is not None
+        assert newest.id == own.id
         assert await store.acts_of("bolt", [OTHER, DOER]) == [None, None]
         assert await store.acts_of(TENANT, []) == []
+
+    @on_fresh_store
+    async def test_a_call_of_a_retried_run_relies_on_what_an_earlier_one_did(self, store: p.Store) -> None:
+        """Instead of that one: the run may undo it. What another call did at its place before is not its own."""
+        await leased(store, "one")
+        name = f"r-{DOER.root.hex()[:12]}-"
+        for position, at in ((DOER.position, NOW), (9, NOW + 5)):
+            fresh = replace(receipt(f"{KEY} {position}", id=f"{name}{position}-1", opened_at=at), position=position)
+            await closed(store, replace(await opened(store, fresh), state="succeeded"))
+        calls = ((DOER.root, DOER.position, 9), (DOER.root, 77, 78))
+        assert await commit(store, p.HoldFormer(TENANT, "one", calls, NOW + 20)) == p.Holding()
+        moved = DOER._replace(position=9)
+        (act,) = await store.acts_of(TENANT, [moved])
+        assert act is not None
+        assert act.id == f"{name}{DOER.position}-1"
+        rows = (p.HolderRow(DOER, "let_go"), p.HolderRow(moved, "open"))
+        assert (await store.stakes(TENANT, act.id)).holders == rows
+        assert await commit(store, p.TakeBack(TENANT, act.key, act.id, moved, "undo")) == p.TookBack()
 
     @on_fresh_store
     async def test_a_reversal_takes_the_receipt_when_it_opens(self, store: p.Store) -> None:
@@ -195,6 +219,33 @@ class HoldingTopic(Topic):
         assert await commit(store, p.OpenReceipt(replace(back, run="one"), heeds_holders=True)) == p.Opened()
         await closed(store, replace(back, run="one", state="failed"))
         assert await commit(store, p.OpenReceipt(replace(back, token="next"))) == p.Opened()
+
+    @on_fresh_store
+    async def test_a_reversal_that_has_taken_a_receipt_heeds_nobody_new(self, store: p.Store) -> None:
+        """A fork that inherits the act meanwhile finds out when it undoes it."""
+        act = await done(store)
+        await ended(store, "one")
+        back = receipt("back", id="back", run="reversal", reverses=ID)
+        assert await commit(store, p.OpenReceipt(back, heeds_holders=True)) == p.Opened()
+        await leased(store, "two")
+        assert await commit(store, hold(inherited=True)) == p.Holding()
+        again = p.OpenReceipt(replace(back, token="next"), instead_of=back.token, heeds_holders=True)
+        assert await commit(store, again) == p.Opened()
+        assert await commit(store, take(OTHER)) == p.Taken(act)
+
+    @on_fresh_store
+    async def test_one_whose_undo_failed_relies_on_the_act_no_more(self, store: p.Store) -> None:
+        """A later holder need not wait for its end, and a call that ended without a result lets go, too."""
+        await done(store)
+        for run in ("one", "two", "three"):
+            await leased(store, run)
+        await commit(store, take())
+        await commit(store, settle("undo by one", done=False))
+        assert await commit(store, hold()) == p.Holding()
+        assert await commit(store, hold(THIRD)) == p.Holding()
+        gone = p.SetHolds(TENANT, "three", ((THIRD.root, THIRD.position), (b"nothing", 9)), "let_go")
+        assert await commit(store, gone) == p.Holding()
+        assert await commit(store, take(OTHER)) == p.TookBack()
 
     @on_fresh_store
     async def test_what_is_known_of_a_holder_is_one_tenants(self, store: p.Store) -> None:
