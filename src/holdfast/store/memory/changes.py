@@ -258,6 +258,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
         ended_at=None,
         crashes=0,
         begun_at=None,  # it needs a place like a new run
+        consumed=run.arrived,  # its inbox was cleared when it ended: nobody is to look for what it did not take in
         evidence=None,
     )
     tables.put(following)

@@ -178,7 +178,7 @@ UPDATE runs
 SET generation = runs.generation + 1, version = given.version, head = given.head, root = given.root,
     standing = given.standing, cancelling = false, pause = NULL, owner = NULL, epoch = epoch + 1, ready_at = given.at,
     wake_at = NULL, waiting = NULL, error = NULL, updated_at = given.at, ended_at = NULL, crashes = 0,
-    evidence = NULL, begun_at = NULL
+    evidence = NULL, begun_at = NULL, consumed = arrived
 FROM locked AS given
 WHERE runs.tenant = given.tenant AND runs.id = given.id AND runs.generation = given.generation
   AND given.ended_at IS NOT NULL

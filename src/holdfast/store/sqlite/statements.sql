@@ -88,7 +88,7 @@ WHERE tenant = ?1 AND id = ?2;
 UPDATE runs
 SET generation = generation + 1, version = ?4, head = ?5, root = ?6, standing = ?7, cancelling = 0, pause = NULL,
     owner = NULL, epoch = epoch + 1, ready_at = ?8, wake_at = NULL, waiting = NULL, error = NULL, updated_at = ?8,
-    ended_at = NULL, crashes = 0, evidence = NULL, begun_at = NULL
+    ended_at = NULL, crashes = 0, evidence = NULL, begun_at = NULL, consumed = arrived
 WHERE tenant = ?1 AND id = ?2 AND generation = ?3 AND ended_at IS NOT NULL
 RETURNING generation;
 

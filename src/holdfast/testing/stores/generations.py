@@ -125,6 +125,17 @@ class Generations(Topic):
         assert answers == [p.Repeated(), p.Delivered(2)]
 
     @on_fresh_store
+    async def test_a_renewed_run_does_not_look_for_messages_that_went_with_its_end(self, store: p.Store) -> None:
+        """Its inbox was cleared: what it had not taken in is never found, and who looks for it would look for ever."""
+        run = await leased(store)
+        await commit(store, deliver(id="too late"))
+        await advanced(store, turn(run, COMPLETED))
+        await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW))
+        found = await row(store)
+        assert (found.arrived, found.consumed) == (1, 1)
+        assert (await store.messages([key()])).get(key(), []) == []
+
+    @on_fresh_store
     async def test_the_journals_of_all_generations_can_be_read(self, store: p.Store) -> None:
         """Each under its number."""
         await ended(store)
