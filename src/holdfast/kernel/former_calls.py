@@ -54,13 +54,11 @@ class FormerCalls:
         self._waiting: dict[_Content, deque[int]] = {}
         self._kept: dict[tuple[str, str], deque[int]] = {}
         self._used = dict(former.used)
-        self._children: set[int] = set()
+        self._children = {each for each in former.children if each >= former.since}
         for number, call in enumerate(former.calls):
             self._waiting.setdefault((call.kind, call.name, call.input), deque()).append(number)
             if call.is_kept:
                 self._kept.setdefault((call.kind, call.name), deque()).append(number)
-            if call.kind == CHILD and call.key is not None:
-                self._children.add(call.key[0])
 
     @property
     def left(self) -> list[FormerCall]:

@@ -332,6 +332,47 @@ def test_a_tree_is_retried_in_one_commit(virtual: Ground) -> None:
     virtual.play(main)
 
 
+@workflow(name="retries.slow")
+async def slow() -> str:
+    await ship("o-1")
+    try:
+        return str(await receive("go"))
+    except asyncio.CancelledError:
+        await receive("tidy")
+        raise
+
+
+@workflow(name="retries.above")
+async def above() -> str:
+    return await slow()
+
+
+def test_a_child_that_is_being_cancelled_refuses_the_retry(virtual: Ground) -> None:
+    """What it still does would be done beside its retry."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(above, slow) as app:
+            FAILS.add("ship")
+            run = await app.start(above, id="one")
+            await _ended(run)
+            FAILS.clear()
+            child = app.run("one~0")
+            await child.retry()
+            await child.settled()
+            await child.cancel()
+            await child.settled()
+            with pytest.raises(RetryRefused, match="its child one~0 is being cancelled"):
+                await run.retry(tree=True)
+            await child.signal("tidy")
+            await _ended(child)
+            await run.retry(tree=True)
+            await run.settled()
+            await app.run("one~0").signal("go", "gone")
+            assert await run.result() == "gone"
+
+    virtual.play(main)
+
+
 def test_a_child_that_was_deleted_is_not_done_from_its_beginning(virtual: Ground) -> None:
     """In a store of an older version it may be gone: the retry is refused by its name."""
 

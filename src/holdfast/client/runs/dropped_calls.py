@@ -7,7 +7,7 @@ that failed before it reached them passes them on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,9 @@ from holdfast.journal.secrecy import leaves, secrets_of
 from holdfast.kernel.former_calls import FormerCalls
 from holdfast.runs.kinds.child import WORKFLOW
 
+AWAITS_CHILDREN: Final = 2
+"""The edition from which on a run that fails ends after its children."""
+
 
 class DroppedCalls(msgspec.Struct, frozen=True):
     """What the next generation carries; and the names of calls that are done again, or kept if they are called alike,
@@ -51,21 +54,21 @@ def dropped_calls(entries: Sequence[e.Entry], account: RunAccount, cut: int) -> 
     behind += [each for each in account.calls.values() if each.scheduled_at >= cut and _is_carried(each)]
     behind += [each for each in account.timers.values() if each.scheduled_at >= cut]
     behind.sort(key=lambda each: each.scheduled_at)
-    excused = _excused(entries, account)
+    excused, unbegun = _excused(entries, account), never_begun(entries)
     own = [
-        _former_timer(each, account) if isinstance(each, RecordedTimer) else _former_call(each, account, excused, mask)
+        _former_timer(each, account)
+        if isinstance(each, RecordedTimer)
+        else _former_call(each, account, excused, unbegun, mask)
         for each in behind
     ]
     passed_on = [_later(call, len(entries)) for call in left_over(entries)]
     calls = [*own, *passed_on]
     is_open = [call for call in calls if call.outcome is None]
-    lost = [
-        each.event.key_place
-        for each, call in zip(behind, own, strict=True)
-        if isinstance(each, RecordedCall) and call.kind == WORKFLOW and call.outcome is None
-    ]
+    lost = [call.key[0] for call in is_open if call.kind == WORKFLOW and call.key is not None]
     return DroppedCalls(
-        Former(_since(entries, cut), calls, sorted(used_numbers(entries).items()), _secrets(entries)),
+        Former(
+            _since(entries, cut), calls, sorted(used_numbers(entries).items()), _children(entries), _secrets(entries)
+        ),
         tuple(call.name for call in is_open if call.kind != TIMER and not call.kind.startswith("undo ")),
         tuple(call.name for call in calls if call.is_kept),
         tuple(int(call.input) for call in is_open if call.kind == TIMER),
@@ -93,12 +96,33 @@ def left_over(entries: Sequence[e.Entry]) -> list[FormerCall]:
     return former.left
 
 
+def never_begun(entries: Sequence[e.Entry]) -> set[PromiseId]:
+    """The children that were called off in the turn that called them. From edition 2 on all others have an end: a run
+    that fails waits for it."""
+    started = entries[0].event
+    if not isinstance(started, e.ExecutionStarted) or started.edition < AWAITS_CHILDREN:
+        return set()
+    events = [entry.event for entry in entries]
+    ended = {event.promise_id for event in events if isinstance(event, e.InvokeCompleted)}
+    calls = (event for event in events if isinstance(event, e.InvokeScheduled) and event.kind == WORKFLOW)
+    return {call.promise_id for call in calls if call.promise_id not in ended}
+
+
 def _excused(entries: Sequence[e.Entry], account: RunAccount) -> set[int]:
     """Where the calls failed that are tried again: what the run failed of, and what failed in the same turn."""
     if account.cause is None:
         return set()
     since = last_resumed(entries, account.cause)
     return {index for index in account.failed if since < index <= account.cause}
+
+
+def _children(entries: Sequence[e.Entry]) -> list[int]:
+    """The positions that runs of children are named after, in any generation."""
+    started = entries[0].event
+    carried = started.former if isinstance(started, e.ExecutionStarted) else None
+    calls = (entry.event for entry in entries)
+    own = {call.key_place for call in calls if isinstance(call, e.InvokeScheduled) and call.kind == WORKFLOW}
+    return sorted(own.union(() if carried is None else read_former(carried).children))
 
 
 def _secrets(entries: Sequence[e.Entry]) -> list[Any]:
@@ -115,10 +139,14 @@ def _is_carried(call: RecordedCall) -> bool:
     return call.event.undoes is None or not call.stands
 
 
-def _former_call(call: RecordedCall, account: RunAccount, excused: set[int], mask: JournalMask) -> FormerCall:
+def _former_call(
+    call: RecordedCall, account: RunAccount, excused: set[int], unbegun: set[PromiseId], mask: JournalMask
+) -> FormerCall:
     event, ended_at = call.event, call.ended_at
     content = content_of(event.kind, event.function_name, event.input, event.undoes)
-    found = FormerCall(*content, None if call.undone else (event.key_place, event.again), ended_at or 0)
+    is_new = call.undone or event.promise_id in unbegun
+    key = None if is_new else (event.key_place, event.again)
+    found = FormerCall(*content, key, ended_at or 0)
     if event.undoes is not None:
         return found
     if call.stands and isinstance(call.outcome, Ok):
