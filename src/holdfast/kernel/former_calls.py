@@ -49,6 +49,7 @@ class FormerCalls:
 
     def __init__(self, former: Former, answers: Callable[[], Answers], met: Collection[int] = ()) -> None:
         self.met = set(met)
+        self.latest: FormerCall | None = None  # the one that the last call has met
         self._former = former
         self._answers = answers
         self._waiting: dict[_Content, deque[int]] = {}
@@ -82,7 +83,7 @@ class FormerCalls:
 
     def call(self, issued: e.InvokeScheduled, *, repeatable: bool, live: bool) -> Met:
         """What a new call gets. Raises RetryDiverged where it is ``live`` and a person must say."""
-        position = issued.promise_id.path[-1]
+        position, self.latest = issued.promise_id.path[-1], None
         if position < self._former.since:  # it is in the journal, before the cut
             return Met(again=issued.again)
         found = self._meet(content_of(issued.kind, issued.function_name, issued.input, issued.undoes))
@@ -90,6 +91,7 @@ class FormerCalls:
         is_again = repeatable or answers.new or issued.function_name in answers.again
         if found is None and not is_again and issued.undoes is None:
             found = self._kept_for_another(issued, answers, live=live)
+        self.latest = found
         if found is None or found.key is None or (found.is_kept and is_again):
             return Met(again=max(issued.again, self._fresh_number(position)))
         place, again = found.key

@@ -55,13 +55,15 @@ def dropped_calls(entries: Sequence[e.Entry], account: RunAccount, cut: int) -> 
     behind += [each for each in account.timers.values() if each.scheduled_at >= cut]
     behind.sort(key=lambda each: each.scheduled_at)
     excused, unbegun = _excused(entries, account), never_begun(entries)
-    own = [
-        _former_timer(each, account)
-        if isinstance(each, RecordedTimer)
-        else _former_call(each, account, excused, unbegun, mask)
-        for each in behind
-    ]
-    passed_on = [_later(call, len(entries)) for call in left_over(entries)]
+    left, called_off = left_over(entries)
+    own: list[FormerCall] = []
+    for each in behind:
+        if isinstance(each, RecordedTimer):
+            own.append(_former_timer(each, account))
+        else:
+            met = called_off.get(each.event.promise_id)
+            own.append(met or _former_call(each, account, excused, unbegun, mask))
+    passed_on = [_later(call, len(entries)) for call in left]
     calls = [*own, *passed_on]
     is_open = [call for call in calls if call.outcome is None]
     lost = [call.key[0] for call in is_open if call.kind == WORKFLOW and call.key is not None]
@@ -76,24 +78,29 @@ def dropped_calls(entries: Sequence[e.Entry], account: RunAccount, cut: int) -> 
     )
 
 
-def left_over(entries: Sequence[e.Entry]) -> list[FormerCall]:
-    """What a journal's own start carries, and the journal has not met."""
+def left_over(entries: Sequence[e.Entry]) -> tuple[list[FormerCall], dict[PromiseId, FormerCall]]:
+    """What a journal's own start carries, and the journal has not met; and what calls have met that were called off in
+    the same turn: its outcome is not in the journal, and still stands."""
     started = entries[0].event
     if not isinstance(started, e.ExecutionStarted) or started.former is None:
-        return []
+        return [], {}
+    ended = {entry.event.promise_id for entry in entries if isinstance(entry.event, e.InvokeCompleted)}
+    called_off: dict[PromiseId, FormerCall] = {}
     said = [UNSAID]
     former = FormerCalls(read_former(started.former), lambda: said[-1])
     for entry in entries:
         match entry.event:
             case e.InvokeScheduled() as call:
                 former.call(call, repeatable=False, live=False)
+                if (met := former.latest) is not None and met.is_kept and call.promise_id not in ended:
+                    called_off[call.promise_id] = met
             case e.TimerScheduled(promise_id=promise, duration=duration):
                 former.timer(promise.path[-1], duration)
             case e.SignalDelivered(signal_name=e.RETRY, payload=payload):
                 said.append(said[-1].joined(read_answers(payload)))
             case _:
                 continue
-    return former.left
+    return former.left, called_off
 
 
 def never_begun(entries: Sequence[e.Entry]) -> set[PromiseId]:

@@ -115,7 +115,7 @@ class Retries:
         if not answers:
             raise InvalidRequest(f"run {run.key.run} is parked, {run.pause}")
         entries = [entry async for entry in journals.read(self._app.store, run)]
-        kept = tuple(call.name for call in left_over(entries) if call.is_kept)
+        kept = tuple(call.name for call in left_over(entries)[0] if call.is_kept)
         _check_answers(run, answers, kept)
         now = self._app.clock.now()
         message = messages.signal(e.RETRY, write_answers(answers), now, self._app.token(), None)
