@@ -13,6 +13,7 @@ from holdfast import (
     RunFailed,
     RunHandle,
     TerminalError,
+    WorkerOptions,
     action,
     receive,
     step,
@@ -20,6 +21,7 @@ from holdfast import (
     uuid,
     workflow,
 )
+from holdfast.audit.check.bundle import verify_bundle
 from holdfast.errors import InvalidRequest, RetryRefused
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import Ground
@@ -219,6 +221,41 @@ def test_a_person_says_what_becomes_of_a_kept_result(virtual: Ground, answer: An
             assert [each for each in DONE if each != "write"] == done
             assert (await run.verify()).good
             assert await run.unreceived() == []
+
+    virtual.play(main)
+
+
+BOTH: list[bool] = []
+
+
+@workflow(name="retries.mended")
+async def mended(order: str) -> str:
+    await charge(order)
+    if BOTH:  # the code that was deployed before the retry
+        await check(order)
+    await write(order, "a secret token")
+    return await ship(order)
+
+
+def test_evidence_proves_an_act_whose_result_was_kept_elsewhere(virtual: Ground) -> None:
+    """Mended code calls it at another position: its receipt is that of the call that did it."""
+
+    async def main(ground: Ground) -> None:
+        BOTH.clear()
+        async with ground.engine(mended, options=WorkerOptions(warm_limit=0, retention_days=None)) as app:
+            FAILS.add("ship")
+            run = await app.start(mended, "o-1", id="one")
+            await _ended(run)
+            FAILS.clear()
+            BOTH.append(True)
+            await run.retry(by="ann")
+            assert await run.result() == "ship"
+            assert DONE == ["charge", "write", "refund", "charge", "check", "ship"]
+            while (data := await app.store.file(run.key, 1, p.EVIDENCE)) is None:
+                await app.changed(0.05)
+            (key,) = await app.store.signing_keys()
+            claims = verify_bundle(data, [key.public]).claims
+            assert [claim.text for claim in claims if claim.state == "broken"] == []
 
     virtual.play(main)
 
