@@ -59,12 +59,14 @@ class FormerCall(msgspec.Struct, frozen=True, array_like=True):
 class Former(msgspec.Struct, frozen=True, array_like=True):
     """All of them, in the order in which they were made. Calls at positions before ``since`` are in the journal.
 
-    ``secrets`` are those of the actions among them: no message about another call may quote one.
+    ``children`` are the positions that runs of children are named after, in all generations. ``secrets`` are those of
+    the actions: no message about another call may quote one.
     """
 
     since: int
     calls: list[FormerCall]
     used: list[tuple[int, int]]
+    children: list[int] = []
     secrets: list[Any] = []
 
 

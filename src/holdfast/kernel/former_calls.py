@@ -49,18 +49,17 @@ class FormerCalls:
 
     def __init__(self, former: Former, answers: Callable[[], Answers], met: Collection[int] = ()) -> None:
         self.met = set(met)
+        self.latest: FormerCall | None = None  # the one that the last call has met
         self._former = former
         self._answers = answers
         self._waiting: dict[_Content, deque[int]] = {}
         self._kept: dict[tuple[str, str], deque[int]] = {}
         self._used = dict(former.used)
-        self._children: set[int] = set()
+        self._children = {each for each in former.children if each >= former.since}
         for number, call in enumerate(former.calls):
             self._waiting.setdefault((call.kind, call.name, call.input), deque()).append(number)
             if call.is_kept:
                 self._kept.setdefault((call.kind, call.name), deque()).append(number)
-            if call.kind == CHILD and call.key is not None:
-                self._children.add(call.key[0])
 
     @property
     def left(self) -> list[FormerCall]:
@@ -84,7 +83,7 @@ class FormerCalls:
 
     def call(self, issued: e.InvokeScheduled, *, repeatable: bool, live: bool) -> Met:
         """What a new call gets. Raises RetryDiverged where it is ``live`` and a person must say."""
-        position = issued.promise_id.path[-1]
+        position, self.latest = issued.promise_id.path[-1], None
         if position < self._former.since:  # it is in the journal, before the cut
             return Met(again=issued.again)
         found = self._meet(content_of(issued.kind, issued.function_name, issued.input, issued.undoes))
@@ -92,6 +91,7 @@ class FormerCalls:
         is_again = repeatable or answers.new or issued.function_name in answers.again
         if found is None and not is_again and issued.undoes is None:
             found = self._kept_for_another(issued, answers, live=live)
+        self.latest = found
         if found is None or found.key is None or (found.is_kept and is_again):
             return Met(again=max(issued.again, self._fresh_number(position)))
         place, again = found.key

@@ -34,6 +34,7 @@ class KernelScribe:
 
     __slots__ = (
         "_entropy",
+        "_has_gaps",
         "_open",
         "_pen",
         "_requests",
@@ -59,6 +60,7 @@ class KernelScribe:
         self.kept: list[PromiseId] = []
         self.inherited: list[tuple[PromiseId, int]] = []
         self.former: FormerCalls | None = None  # of a retried run
+        self._has_gaps = False
         self._taken: dict[PromiseId, Met] = {}  # calls of this turn that got a former outcome
 
     @property
@@ -95,6 +97,8 @@ class KernelScribe:
     ) -> PromiseId:
         again = 0 if undoes is None else self._open.again.get(undoes, 0)  # a call that is done again is undone again
         met = None
+        if self._has_gaps:
+            self._skip_gap()
         if self.former is None:
             issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes, again)
         else:
@@ -127,8 +131,15 @@ class KernelScribe:
 
     def carry_former(self, started: e.ExecutionStarted, met: Collection[int] = ()) -> None:
         """Know the calls of earlier generations, of which these were met before."""
+        self._has_gaps = started.former is not None or bool(started.inherited)
         if started.former is not None:
             self.former = FormerCalls(read_former(started.former), self.answers, met)
+
+    def _skip_gap(self) -> None:
+        """A replay follows a gap that an earlier generation left where a child was called before it."""
+        recorded = self._pen.upcoming()
+        if recorded is not None and isinstance(recorded.event, e.InvokeScheduled):
+            self.next_child = max(self.next_child, recorded.event.promise_id.path[-1])
 
     def answers(self) -> Answers:
         """What people have said about the kept results of this run."""

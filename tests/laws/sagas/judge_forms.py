@@ -25,8 +25,9 @@ def judge_forms(run: str, lives: list[Life], tasks: list[p.TaskRow]) -> None:
             raise Violation("L7", f"run {run} has ended, and people are still asked {task.summary!r}")
     for number, life in enumerate(lives):
         titles = _asked(life)
+        places = _places(life)
         for promise, outcome in _settled(life, titles):
-            _judge_outcome(run, titles[promise], outcome, _tasks_of(promise, number, tasks))
+            _judge_outcome(run, titles[promise], outcome, _tasks_of(places[promise], number, tasks))
         _judge_notes(run, life, titles)
 
 
@@ -80,6 +81,14 @@ def _asked(life: Life) -> Asked:
         if isinstance(entry.event, e.InvokeScheduled) and entry.event.kind == FORM:
             found[entry.event.promise_id] = entry.event.function_name
     return found
+
+
+def _places(life: Life) -> dict[PromiseId, PromiseId]:
+    """The promises that forms were first asked under: a retried run may come to a form at another position."""
+    calls = [entry.event for entry in life.entries if isinstance(entry.event, e.InvokeScheduled)]
+    return {
+        call.promise_id: PromiseId(call.promise_id.root, (*call.promise_id.path[:-1], call.key_place)) for call in calls
+    }
 
 
 def _settled(life: Life, titles: Asked) -> list[tuple[PromiseId, Outcome]]:

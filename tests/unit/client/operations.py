@@ -251,6 +251,7 @@ CALLS: dict[str, Call] = {
     "RunHandle.pause": lambda app, it: _run(app, it, it.child).pause(),
     "RunHandle.resume": lambda app, it: _run(app, it, it.child).resume(),
     "RunHandle.retry": lambda app, it: _run(app, it, it.paid).retry(),
+    "RunHandle.plan_retry": lambda app, it: _run(app, it, it.paid).plan_retry(),
     "RunHandle.fork": lambda app, it: _run(app, it, it.paid).fork(1),
     "AppDefinitions.give": lambda app, it: app.definitions.give([_definition(it)], "warn"),
     "AppDefinitions.add": lambda app, it: app.definitions.add(_definition(it)),

@@ -13,6 +13,7 @@ from holdfast import (
     RunFailed,
     RunHandle,
     TerminalError,
+    WorkerOptions,
     action,
     receive,
     step,
@@ -20,6 +21,7 @@ from holdfast import (
     uuid,
     workflow,
 )
+from holdfast.audit.check.bundle import verify_bundle
 from holdfast.errors import InvalidRequest, RetryRefused
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import Ground
@@ -223,6 +225,41 @@ def test_a_person_says_what_becomes_of_a_kept_result(virtual: Ground, answer: An
     virtual.play(main)
 
 
+BOTH: list[bool] = []
+
+
+@workflow(name="retries.mended")
+async def mended(order: str) -> str:
+    await charge(order)
+    if BOTH:  # the code that was deployed before the retry
+        await check(order)
+    await write(order, "a secret token")
+    return await ship(order)
+
+
+def test_evidence_proves_an_act_whose_result_was_kept_elsewhere(virtual: Ground) -> None:
+    """Mended code calls it at another position: its receipt is that of the call that did it."""
+
+    async def main(ground: Ground) -> None:
+        BOTH.clear()
+        async with ground.engine(mended, options=WorkerOptions(warm_limit=0, retention_days=None)) as app:
+            FAILS.add("ship")
+            run = await app.start(mended, "o-1", id="one")
+            await _ended(run)
+            FAILS.clear()
+            BOTH.append(True)
+            await run.retry(by="ann")
+            assert await run.result() == "ship"
+            assert DONE == ["charge", "write", "refund", "charge", "check", "ship"]
+            while (data := await app.store.file(run.key, 1, p.EVIDENCE)) is None:
+                await app.changed(0.05)
+            (key,) = await app.store.signing_keys()
+            claims = verify_bundle(data, [key.public]).claims
+            assert [claim.text for claim in claims if claim.state == "broken"] == []
+
+    virtual.play(main)
+
+
 def test_an_answer_may_come_with_the_retry_and_is_gone_with_its_generation(virtual: Ground) -> None:
     """What was done again in one generation is kept in the next, unless it is said once more."""
 
@@ -328,6 +365,47 @@ def test_a_tree_is_retried_in_one_commit(virtual: Ground) -> None:
             await run.retry(tree=True)
             assert await run.result() == "ship"
             assert DONE == ["charge", "check", "refund", "charge", "ship"]
+
+    virtual.play(main)
+
+
+@workflow(name="retries.slow")
+async def slow() -> str:
+    await ship("o-1")
+    try:
+        return str(await receive("go"))
+    except asyncio.CancelledError:
+        await receive("tidy")
+        raise
+
+
+@workflow(name="retries.above")
+async def above() -> str:
+    return await slow()
+
+
+def test_a_child_that_is_being_cancelled_refuses_the_retry(virtual: Ground) -> None:
+    """What it still does would be done beside its retry."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(above, slow) as app:
+            FAILS.add("ship")
+            run = await app.start(above, id="one")
+            await _ended(run)
+            FAILS.clear()
+            child = app.run("one~0")
+            await child.retry()
+            await child.settled()
+            await child.cancel()
+            await child.settled()
+            with pytest.raises(RetryRefused, match="its child one~0 is being cancelled"):
+                await run.retry(tree=True)
+            await child.signal("tidy")
+            await _ended(child)
+            await run.retry(tree=True)
+            await run.settled()
+            await app.run("one~0").signal("go", "gone")
+            assert await run.result() == "gone"
 
     virtual.play(main)
 

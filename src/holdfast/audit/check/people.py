@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
+from holdfast.audit.check.kept_results import original_calls
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import EventLine, JournalLine
 from holdfast.journal.forms import FORM
@@ -31,12 +32,15 @@ def check_people(
         elif isinstance(record, records.Operated) and record.act == "signal":
             sent.add((record.details.get("signal", ""), record.who))
     named = [event for journal in journals for event in _naming(facts, journal)]
+    originals = original_calls(journals)
     problems = []
     for event in named:
         by = event.by or ""
         if event.event == _SENT and (event.name or "", by) not in sent:
             problems.append(f"signal {event.name!r} came from {by} by the journal, and no entry records that.")
-        elif event.event == _SETTLED and (event.promise or "", by) not in answered:
+        elif event.event == _SETTLED and answered.isdisjoint(
+            (promise, by) for promise in (event.promise or "", *originals.get(event.promise or "", ()))
+        ):
             problems.append(f"call {event.promise} was decided by {by} by the journal, and no entry records that.")
     for problem in dict.fromkeys(problems):
         findings.broken("people", problem)

@@ -7,7 +7,7 @@ that failed before it reached them passes them on.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,9 @@ from holdfast.journal.secrecy import leaves, secrets_of
 from holdfast.kernel.former_calls import FormerCalls
 from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.kinds.table import is_gated
+
+AWAITS_CHILDREN: Final = 2
+"""The edition from which on a run that fails ends after its children."""
 
 
 class DroppedCalls(msgspec.Struct, frozen=True):
@@ -55,21 +58,23 @@ def dropped_calls(
     behind += [each for each in account.calls.values() if each.scheduled_at >= cut and _is_carried(each)]
     behind += [each for each in account.timers.values() if each.scheduled_at >= cut]
     behind.sort(key=lambda each: each.scheduled_at)
-    excused = _excused(entries, account)
-    own = [
-        _former_timer(each, account) if isinstance(each, RecordedTimer) else _former_call(each, account, excused, mask)
-        for each in behind
-    ]
-    passed_on = [_later(_if_it_stands(call, taken_back), len(entries)) for call in left_over(entries)]
+    excused, unbegun = _excused(entries, account), never_begun(entries)
+    left, called_off = left_over(entries)
+    own: list[FormerCall] = []
+    for each in behind:
+        if isinstance(each, RecordedTimer):
+            own.append(_former_timer(each, account))
+        else:
+            met = called_off.get(each.event.promise_id)
+            own.append(met or _former_call(each, account, excused, unbegun, mask))
+    passed_on = [_later(_if_it_stands(call, taken_back), len(entries)) for call in left]
     calls = [*own, *passed_on]
     is_open = [call for call in calls if call.outcome is None]
-    lost = [
-        each.event.key_place
-        for each, call in zip(behind, own, strict=True)
-        if isinstance(each, RecordedCall) and call.kind == WORKFLOW and call.outcome is None
-    ]
+    lost = [call.key[0] for call in is_open if call.kind == WORKFLOW and call.key is not None]
     return DroppedCalls(
-        Former(_since(entries, cut), calls, sorted(used_numbers(entries).items()), _secrets(entries)),
+        Former(
+            _since(entries, cut), calls, sorted(used_numbers(entries).items()), _children(entries), _secrets(entries)
+        ),
         tuple(call.name for call in is_open if call.kind != TIMER and not call.kind.startswith("undo ")),
         tuple(call.name for call in calls if call.is_kept),
         tuple(int(call.input) for call in is_open if call.kind == TIMER),
@@ -77,24 +82,41 @@ def dropped_calls(
     )
 
 
-def left_over(entries: Sequence[e.Entry]) -> list[FormerCall]:
-    """What a journal's own start carries, and the journal has not met."""
+def left_over(entries: Sequence[e.Entry]) -> tuple[list[FormerCall], dict[PromiseId, FormerCall]]:
+    """What a journal's own start carries, and the journal has not met; and what calls have met that were called off in
+    the same turn: its outcome is not in the journal, and still stands."""
     started = entries[0].event
     if not isinstance(started, e.ExecutionStarted) or started.former is None:
-        return []
+        return [], {}
+    ended = {entry.event.promise_id for entry in entries if isinstance(entry.event, e.InvokeCompleted)}
+    called_off: dict[PromiseId, FormerCall] = {}
     said = [UNSAID]
     former = FormerCalls(read_former(started.former), lambda: said[-1])
     for entry in entries:
         match entry.event:
             case e.InvokeScheduled() as call:
                 former.call(call, repeatable=False, live=False)
+                if (met := former.latest) is not None and met.is_kept and call.promise_id not in ended:
+                    called_off[call.promise_id] = met
             case e.TimerScheduled(promise_id=promise, duration=duration):
                 former.timer(promise.path[-1], duration)
             case e.SignalDelivered(signal_name=e.RETRY, payload=payload):
                 said.append(said[-1].joined(read_answers(payload)))
             case _:
                 continue
-    return former.left
+    return former.left, called_off
+
+
+def never_begun(entries: Sequence[e.Entry]) -> set[PromiseId]:
+    """The children that were called off in the turn that called them. From edition 2 on all others have an end: a run
+    that fails waits for it."""
+    started = entries[0].event
+    if not isinstance(started, e.ExecutionStarted) or started.edition < AWAITS_CHILDREN:
+        return set()
+    events = [entry.event for entry in entries]
+    ended = {event.promise_id for event in events if isinstance(event, e.InvokeCompleted)}
+    calls = (event for event in events if isinstance(event, e.InvokeScheduled) and event.kind == WORKFLOW)
+    return {call.promise_id for call in calls if call.promise_id not in ended}
 
 
 def _excused(entries: Sequence[e.Entry], account: RunAccount) -> set[int]:
@@ -103,6 +125,15 @@ def _excused(entries: Sequence[e.Entry], account: RunAccount) -> set[int]:
         return set()
     since = last_resumed(entries, account.cause)
     return {index for index in account.failed if since < index <= account.cause}
+
+
+def _children(entries: Sequence[e.Entry]) -> list[int]:
+    """The positions that runs of children are named after, in any generation."""
+    started = entries[0].event
+    carried = started.former if isinstance(started, e.ExecutionStarted) else None
+    calls = (entry.event for entry in entries)
+    own = {call.key_place for call in calls if isinstance(call, e.InvokeScheduled) and call.kind == WORKFLOW}
+    return sorted(own.union(() if carried is None else read_former(carried).children))
 
 
 def _secrets(entries: Sequence[e.Entry]) -> list[Any]:
@@ -119,10 +150,14 @@ def _is_carried(call: RecordedCall) -> bool:
     return call.event.undoes is None or not call.stands
 
 
-def _former_call(call: RecordedCall, account: RunAccount, excused: set[int], mask: JournalMask) -> FormerCall:
+def _former_call(
+    call: RecordedCall, account: RunAccount, excused: set[int], unbegun: set[PromiseId], mask: JournalMask
+) -> FormerCall:
     event, ended_at = call.event, call.ended_at
     content = content_of(event.kind, event.function_name, event.input, event.undoes)
-    found = FormerCall(*content, None if call.undone else (event.key_place, event.again), ended_at or 0)
+    is_new = call.undone or event.promise_id in unbegun
+    key = None if is_new else (event.key_place, event.again)
+    found = FormerCall(*content, key, ended_at or 0)
     if event.undoes is not None:
         return found
     if call.stands and isinstance(call.outcome, Ok):

@@ -39,7 +39,7 @@ async def former_acts(store: p.Store, run: p.Run, entries: Sequence[e.Entry]) ->
     }
     ends = (event for event in events if isinstance(event, e.InvokeCompleted))
     calls = [end.promise_id for end in ends if isinstance(end.result, Ok) and end.promise_id in gated]
-    former = [call.key[0] for call in left_over(entries) if call.is_kept and is_gated(call.kind) and call.key]
+    former = [call.key[0] for call in left_over(entries)[0] if call.is_kept and is_gated(call.kind) and call.key]
     callers = [p.ActCaller(run.key.run, call.root, call.path[-1]) for call in calls]
     callers += [p.ActCaller(run.key.run, run.root, place) for place in former]
     found = await store.acts_of(run.key.tenant, callers)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import msgspec
 
 from holdfast.client.operators import operator_note
-from holdfast.client.runs.dropped_calls import left_over
+from holdfast.client.runs.dropped_calls import left_over, never_begun
 from holdfast.client.runs.former_acts import former_acts
 from holdfast.client.runs.repair import open_calls, started_of, with_parts
 from holdfast.client.runs.retry_point import RetryPoint, retry_point
@@ -116,7 +116,7 @@ class Retries:
         if not answers:
             raise InvalidRequest(f"run {run.key.run} is parked, {run.pause}")
         entries = [entry async for entry in journals.read(self._app.store, run)]
-        kept = tuple(call.name for call in left_over(entries) if call.is_kept)
+        kept = tuple(call.name for call in left_over(entries)[0] if call.is_kept)
         _check_answers(run, answers, kept)
         now = self._app.clock.now()
         message = messages.signal(e.RETRY, write_answers(answers), now, self._app.token(), None)
@@ -136,11 +136,13 @@ class Retries:
         found = _Planned(point, [p.Renew(run.key, run.generation, renewal, p.Projection("queued"), now)], [])
         calls = (entry.event for entry in point.journal)
         places = {call.promise_id: call.key_place for call in calls if isinstance(call, e.InvokeScheduled)}
-        waited = [places[promise] for promise in open_calls(point.journal, WORKFLOW.__eq__)]
+        unbegun = never_begun(entries)
+        waited = [places[each] for each in open_calls(point.journal, WORKFLOW.__eq__) if each not in unbegun]
         lineage = lineage_of(started_of(entries).idempotency_key)
         for position in (*waited, *point.lost):
-            child = await self._child(run, child_id(run.key.run, position, lineage), again=position in waited or tree)
-            if child.standing != "completed":
+            id, is_again = child_id(run.key.run, position, lineage), position in waited or tree
+            child = await self._child(run, id, again=is_again)
+            if child.standing in ("failed", "cancelled"):  # one that is under way was retried before its parent
                 below = await self._renewals(child, UNSAID, tree=tree)
                 found.changes += below.changes
                 found.children += [child.key.run, *below.children]
@@ -161,9 +163,9 @@ class Retries:
                 "Start a new run."
             )
         child = rows[0]
-        if child.standing not in p.ENDED:
+        if child.cancelling and child.standing not in p.ENDED:
             raise RetryRefused(f"{refused} yet: its child {id} is being cancelled. Wait for its end, and retry then.")
-        if child.standing != "completed" and not again:
+        if child.standing in ("failed", "cancelled") and not again:
             raise RetryRefused(
                 f"{refused} yet: it calls its child {id} again, which is {child.standing}, and would find it so. "
                 f"Retry {id} first, and then this run; or say `--tree`, which retries both."

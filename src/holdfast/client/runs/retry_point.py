@@ -105,7 +105,8 @@ def _cut(entries: Sequence[e.Entry], account: RunAccount) -> int:
     """The first entry that is not kept as it is."""
     first = min((call.ended_at for call in account.undone if call.ended_at is not None), default=None)
     if first is not None and (account.cancelled is None or first < account.cancelled):
-        return _together(entries, account, first)
+        # A call that was stopped may have succeeded, and been undone, after the failure: that is not kept either.
+        return _together(entries, account, first if account.cause is None else min(first, account.cause))
     if account.cancelled is not None:
         return account.cancelled
     if account.cause is not None:
