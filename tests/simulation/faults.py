@@ -18,6 +18,7 @@ from holdfast.journal.events import Entry, InvokeCompleted, InvokeRetrying, Invo
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.kernel.outstanding import Pending
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from tests.simulation.chronicle import Chronicle
@@ -226,7 +227,7 @@ class Recorder(SimulatedStore):
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
         self.intended: set[tuple[str, int]] = set()
-        self._marks: dict[PromiseId, str] = {}
+        self._names: dict[PromiseId, str] = {}
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
         self.retried: set[tuple[p.Key, int]] = set()  # generations that began with a part of the one before
@@ -306,8 +307,8 @@ class Recorder(SimulatedStore):
         for entry in decode_segment(segment.events, root, segment.first):
             self.events[type(entry.event).__name__] += 1
             match entry.event:
-                case InvokeScheduled(promise_id=promise, again=again, undoes=undoes):
-                    self._marks[promise] = ("" if undoes is None else "undo") + (str(again) if again else "")
+                case InvokeScheduled(promise_id=promise) as call:
+                    self._names[promise] = Pending(call, None, 0).request().name
                     self.intended.add((self._name(promise), 1))
                 case InvokeRetrying(promise_id=promise, failed_attempt=attempt):
                     self.intended.add((self._name(promise), attempt + 1))
@@ -316,8 +317,7 @@ class Recorder(SimulatedStore):
 
     def _name(self, promise: PromiseId) -> str:
         """The key of a step's call: one that undoes, or was undone and is done again, has another."""
-        mark = self._marks.get(promise, "")
-        return f"{promise}:{mark}" if mark else str(promise)
+        return self._names.get(promise, str(promise))
 
     def _forget(self, key: p.Key, generation: int) -> None:
         """The run continues from a part of this journal: only that part says what was intended and completed."""

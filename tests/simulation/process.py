@@ -147,7 +147,7 @@ class Body(World):
         held = None if worker is None else worker.advancer.held.get(run)
         if held is None or held.committing or info.step == queued.name:
             return True
-        return any(wait.position == position for wait in held.live.waits())
+        return any(position in (wait.position, wait.place) for wait in held.live.waits())
 
 
 class Process:

@@ -53,9 +53,14 @@ class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
         return self.key if self.round == 1 else self.key.removesuffix(f"#{self.round}")
 
     @property
-    def is_settled(self) -> bool:
-        """Whether nothing more becomes known of its outcome."""
-        return self.state in ("succeeded", "failed") or (self.abandoned and self.asked is None)
+    def is_known(self) -> bool:
+        """Whether its outcome is known."""
+        return self.state in ("succeeded", "failed")
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its outcome is unknown, and a person has said that it stays so."""
+        return self.state == "unknown" and self.abandoned and self.asked is None
 
     @property
     def cursor(self) -> Cursor:

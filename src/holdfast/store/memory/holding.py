@@ -150,7 +150,7 @@ def close_reversal(tables: Tables, receipt: p.ReceiptRow) -> None:
     place = receipt.tenant, receipt.reverses
     if receipt.state == "succeeded":
         mark_reversed(tables, *place, receipt.id)
-    if receipt.is_settled and tables.takings.get(place, ("",))[0] == receipt.id:
+    if receipt.is_known and tables.takings.get(place, ("",))[0] == receipt.id:
         del tables.takings[place]
 
 

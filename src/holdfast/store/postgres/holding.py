@@ -155,7 +155,7 @@ async def begin_reversals(writer: Writer, receipts: Sequence[p.ReceiptRow]) -> N
 async def end_reversals(writer: Writer, receipts: Sequence[p.ReceiptRow]) -> None:
     """The acts that reverse others have ended, so that these are taken back, or given back."""
     for receipt in receipts:
-        if receipt.reverses is not None and receipt.is_settled:
+        if receipt.reverses is not None and receipt.is_known:
             await writer.fetch("end_taking", receipt.tenant, receipt.reverses, receipt.id)
 
 

@@ -139,7 +139,7 @@ def close_reversal(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> None:
     assert receipt.reverses is not None
     if receipt.state == "succeeded":
         cursor.execute(GATE["reverse_receipt"], (receipt.tenant, receipt.reverses, receipt.id))
-    if receipt.is_settled:
+    if receipt.is_known:
         cursor.execute(GATE["end_taking"], (receipt.tenant, receipt.reverses, receipt.id))
 
 

@@ -181,6 +181,19 @@ class Openings:
         if isinstance(answer, p.Holding):
             self._take(held, call, found)
         else:
+            self._settler.background(self._look_for_taker(held, call, found))
+
+    async def _look_for_taker(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
+        """The act is being taken back: wait for that, unless a person has given up to find out whether it was."""
+        taking = (await patiently(partial(self._store.stakes, found.tenant, found.id))).taking
+        by = None if taking is None else await patiently(partial(self._store.receipt, found.tenant, taking[0]))
+        if held.dropped or call.state != "concluding":
+            return
+        if by is not None and by.is_given_up:
+            reason = f"nobody knows whether receipt {by.id} has taken back the act under its key, receipt {found.id}"
+            self._refuse(held, call, "key", reason)
+        else:
+            call.found = None  # what was looked for before is not so any more
             self._settler.judge_after(held, call, self._await_taker(held, call, found))
 
     def _take(self, held: Held, call: Call, found: p.ReceiptRow) -> None:

@@ -15,7 +15,7 @@ import cbor2
 
 from holdfast.audit.records import UNDONE
 from holdfast.gate.undos import GatedUndo, Undos
-from holdfast.journal.payload import Ok, Payload
+from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
 from holdfast.kernel.turn import Turn
@@ -101,11 +101,17 @@ class Undoings:
     async def _wait(self, held: Held, undo: GatedUndo, receipt: p.ReceiptRow, wait: float) -> None:
         """Wait until the one that has the receipt has ended."""
         stakes = await patiently(partial(self._store.stakes, receipt.tenant, receipt.id))
+        taker = None if stakes.taking is None else stakes.taking[0]
+        other = None if taker is None else await patiently(partial(self._store.receipt, receipt.tenant, taker))
         if (undos := _undos_with(held, undo)) is None:
             return
-        if stakes.taking is None:
+        if taker is None:
             undos.move(undo, "freed")
             await self._look(held, undo)
+        elif other is not None and other.is_given_up:
+            undos.drop(undo.request.promise_id)
+            reason = f"nobody knows whether receipt {other.id} has taken the act of receipt {receipt.id} back"
+            self._settler.bring(held, undo.request, Err(Failure("holdfast.errors:OutcomeUnknown", reason)))
         else:
             asyncio.get_running_loop().call_later(wait, self._wait_more, held, undo, receipt, wait)
 

@@ -200,6 +200,8 @@ class HoldingTopic(Topic):
         asked = replace(back, state="unknown", abandoned=True, asked="task")
         await closed(store, asked)
         assert (await store.stakes(TENANT, ID)).taking == ("back", "reversal")
+        await closed(store, replace(asked, asked=None, error="given up"))  # it may have been taken back all the same
+        assert (await store.stakes(TENANT, ID)).taking == ("back", "reversal")
         await closed(store, replace(back, state="failed", error="no"))
         assert (await store.stakes(TENANT, ID)).taking is None
         assert await commit(store, p.OpenReceipt(replace(back, token="second"))) == p.Opened()
