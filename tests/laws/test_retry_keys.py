@@ -188,8 +188,12 @@ async def _answered(app: Holdfast) -> bool:
     """Answer the runs that are parked because they ask for another label."""
     found = False
     async for each in app.list(parked=True):
-        assert (each.pause_reason or "").startswith("retry_diverged: keys.label"), each.pause_reason
-        await app.run(each.id).retry(keep=["keys.label"])
+        reason = each.pause_reason or ""
+        if reason.startswith("retry_diverged: keys.check"):  # one that it had not come to before another of that name
+            await app.run(each.id).retry(again=["keys.check"])
+        else:
+            assert reason.startswith("retry_diverged: keys.label"), reason
+            await app.run(each.id).retry(keep=["keys.label"])
         found = True
     return found
 

@@ -106,20 +106,25 @@ def read_former(payload: Payload) -> Former:
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a person says about kept results: do the calls of these names ``again``, ``keep`` their results whatever
-    their new input, or treat every kept result as not there (``new``)."""
+    their new input, or treat every kept result as not there (``new``). Of names in ``others`` only the calls that no
+    kept result has the input of are done: the answer to a run that is parked for such a call."""
 
     again: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     new: bool = False
+    others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.again or self.keep or self.new)
+        return bool(self.again or self.keep or self.new or self.others)
 
     def joined(self, later: Answers) -> Answers:
         """These, and later ones, which win."""
-        again = {*self.again} - {*later.keep} | {*later.again}
-        keep = {*self.keep} - {*later.again} | {*later.keep}
-        return Answers(tuple(sorted(again)), tuple(sorted(keep)), self.new or later.new)
+        said = {*later.again, *later.keep, *later.others}
+        again, keep, others = (
+            (*(name for name in mine if name not in said), *theirs)
+            for mine, theirs in ((self.again, later.again), (self.keep, later.keep), (self.others, later.others))
+        )
+        return Answers(again, keep, self.new or later.new, others)
 
 
 UNSAID: Final = Answers()

@@ -123,6 +123,8 @@ class FormerCalls:
         if not kept:
             return None
         found = self._former.calls[kept[0]]
+        if issued.function_name in answers.others:
+            return None
         if issued.function_name in answers.keep:
             self.met.add(kept.popleft())
             return found

@@ -84,7 +84,7 @@ def dropped_calls(
 
 def left_over(entries: Sequence[e.Entry]) -> tuple[list[FormerCall], dict[PromiseId, FormerCall]]:
     """What a journal's own start carries, and the journal has not met; and what calls have met that were called off in
-    the same turn: its outcome is not in the journal, and still stands."""
+    the same turn: its outcome is not in the journal, and still stands, and a child of it is still there."""
     started = entries[0].event
     if not isinstance(started, e.ExecutionStarted) or started.former is None:
         return [], {}
@@ -96,7 +96,8 @@ def left_over(entries: Sequence[e.Entry]) -> tuple[list[FormerCall], dict[Promis
         match entry.event:
             case e.InvokeScheduled() as call:
                 former.call(call, repeatable=False, live=False)
-                if (met := former.latest) is not None and met.is_kept and call.promise_id not in ended:
+                met = former.latest
+                if met is not None and (met.is_kept or met.kind == WORKFLOW) and call.promise_id not in ended:
                     called_off[call.promise_id] = met
             case e.TimerScheduled(promise_id=promise, duration=duration):
                 former.timer(promise.path[-1], duration)

@@ -86,6 +86,8 @@ def account_of(entries: Sequence[e.Entry], taken_back: Collection[PromiseId] = (
     end = len(entries) - 1 if undoing is None else undoing  # the body had ended by then
     requests = (n for n in range(end) if isinstance(entries[n].event, e.CancelRequested))
     account = RunAccount(calls, timers, end, next(requests, None))
+    if account.cancelled is not None and _had_failed(account, entries[-1].event, account.cancelled):
+        account.cancelled = None
     account.cause = _cause(account, entries[-1].event) if account.cancelled is None else None
     return account
 
@@ -120,6 +122,13 @@ def _timers(entries: Sequence[e.Entry]) -> dict[PromiseId, RecordedTimer]:
         elif isinstance(event, e.TimerFired):
             timers[event.promise_id].fired_at = index
     return timers
+
+
+def _had_failed(account: RunAccount, end: e.Event, cancelled: int) -> bool:
+    """Whether the body had failed before the request, which came while the run waited for the ends of its calls."""
+    ends = ((call.ended_at, call.failure) for call in account.calls.values())
+    before = [failure for ended_at, failure in ends if ended_at is not None and ended_at < cancelled]
+    return isinstance(end, e.ExecutionFailed) and end.error in before
 
 
 def _cause(account: RunAccount, end: e.Event) -> int | None:

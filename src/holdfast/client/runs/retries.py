@@ -119,7 +119,8 @@ class Retries:
         kept = tuple(call.name for call in left_over(entries)[0] if call.is_kept)
         _check_answers(run, answers, kept)
         now = self._app.clock.now()
-        message = messages.signal(e.RETRY, write_answers(answers), now, self._app.token(), None)
+        said = Answers(keep=answers.keep, new=answers.new, others=answers.again)
+        message = messages.signal(e.RETRY, write_answers(said), now, self._app.token(), None)
         return _Planned(RetryPoint([], answers.again, kept), [p.Deliver(run.key, message), p.Unpause(run.key, now)], [])
 
     async def _renewals(self, run: p.Run, answers: Answers, *, tree: bool) -> _Planned:
