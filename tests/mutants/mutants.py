@@ -684,7 +684,7 @@ MUTANTS: Final = (
     Mutant(
         "a-cancellation-never-overtakes",
         "src/holdfast/kernel/execution.py",
-        "going = going and not (cancel_first and cancel is not None)",
+        "going = going and not (cancel_first and cancel is not None and not self._cancel_told)",
         "going = going and not (cancel_first and cancel is None)",
         (CANCELS_FIRST,),
     ),
