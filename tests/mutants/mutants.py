@@ -40,6 +40,7 @@ KERNEL: Final = Judge(
 )
 SAGAS: Final = Judge("sagas", ("tests/laws/sagas/test_known.py",))
 ACTS: Final = Judge("acts", ("tests/laws/test_act_ledger.py", "-k", "found_a_fault"))
+TREES: Final = Judge("trees", ("tests/laws/test_trees.py", "-k", "advice"))
 LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
 GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
@@ -684,7 +685,7 @@ MUTANTS: Final = (
     Mutant(
         "a-cancellation-never-overtakes",
         "src/holdfast/kernel/execution.py",
-        "going = going and not (cancel_first and cancel is not None)",
+        "going = going and not (cancel_first and cancel is not None and not self._cancel_told)",
         "going = going and not (cancel_first and cancel is None)",
         (CANCELS_FIRST,),
     ),
@@ -906,5 +907,47 @@ MUTANTS: Final = (
         "if turn.kept:",
         "if False:",
         (ACTS,),
+    ),
+    Mutant(
+        "a-run-undoes-before-its-children-have-ended",
+        "src/holdfast/programs/function/program.py",
+        "return (*self.compensations.asked, *(sorted(self.children) if fails else ()))",
+        "return (*self.compensations.asked,)",
+        (TREES,),
+    ),
+    Mutant(
+        "a-child-that-is-given-up-is-not-cancelled",
+        "src/holdfast/runs/kinds/child.py",
+        'return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now), unpauses=True))',
+        "return None",
+        (TREES,),
+    ),
+    Mutant(
+        "what-holds-a-child-is-not-explained",
+        "src/holdfast/client/runs/explanation.py",
+        "for wait in waits if wait.run] if depth else []",
+        "for wait in waits if wait.run] if depth > DEEPEST else []",
+        (TREES,),
+    ),
+    Mutant(
+        "what-was-done-first-is-undone-first",
+        "src/holdfast/programs/function/compensation.py",
+        "return done.pop()",
+        "return done.pop(0)",
+        (TREES,),
+    ),
+    Mutant(
+        "a-second-cancellation-holds-back-what-is-settled",
+        "src/holdfast/kernel/execution.py",
+        "cancel is not None and not self._cancel_told)",
+        "cancel is not None)",
+        (CANCELS_FIRST,),
+    ),
+    Mutant(
+        "a-stopped-call-is-not-looked-up",
+        "src/holdfast/worker/gate/governor.py",
+        "        if call.stale:\n",
+        "        if call.stale and not request.stopped:\n",
+        (PARKED,),
     ),
 )

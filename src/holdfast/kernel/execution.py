@@ -205,7 +205,8 @@ class Execution:
         self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True, cancel_first: bool = False
     ) -> Turn:
         """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone. With
-        ``cancel_first`` a cancellation among the arrivals comes before everything else that the program gets.
+        ``cancel_first`` a cancellation among the arrivals, if it is the program's first, comes before everything else
+        that the program gets.
 
         Raises AuthorError where the program's code is at fault. Then nothing of this turn may be kept; a rebuilt
         execution can record the arrivals with ``resume=False``.
@@ -217,7 +218,7 @@ class Execution:
         buffered, cancel = self._take_in(arrivals, going)
         if going:
             self._ring()
-        going = going and not (cancel_first and cancel is not None)
+        going = going and not (cancel_first and cancel is not None and not self._cancel_told)
         if going and not ledger.ended and ledger.is_satisfied():
             self._resume(buffered)
         else:

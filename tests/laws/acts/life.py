@@ -11,6 +11,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from holdfast import Holdfast
@@ -21,10 +22,10 @@ from holdfast.errors import HoldfastError
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.store import protocol as p
 from tests.laws.acts.grow import TENANTS, mood, program, weather
-from tests.laws.acts.process import Process
+from tests.laws.acts.process import PROCESS_OPTIONS, Process
 from tests.laws.acts.trade import Trade, trade
 from tests.laws.acts.world import World, unhire, worlds
-from tests.unit.worker.ground import Ground
+from tests.unit.worker.ground import FREE, Ground, Line, asking
 
 REST_SECONDS: Final = 3_000.0
 """Within this virtual time after the last fault, everything has come to rest."""
@@ -87,11 +88,15 @@ class Life:
             self._engines,
             dies_at,
             before=self.source.random() < 0.5,
-            is_governed=self.weather.is_governed,
+            opening=self._opening,
             may_die=self._may_die,
         )
         self._processes.append(process)
         await process.opened()
+
+    def _opening(self, line: Line) -> AbstractAsyncContextManager[Holdfast]:
+        policy = asking() if self.weather.is_governed else FREE
+        return self.ground.engine(trade, policy=policy, options=PROCESS_OPTIONS, line=line)
 
     # -- what happens ----------------------------------------------------------------------------------------------
 

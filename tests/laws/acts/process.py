@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import msgspec
 
 from holdfast import Holdfast
-from tests.laws.acts.trade import trade
 from tests.laws.acts.world import place
-from tests.unit.worker.ground import FREE, OPTIONS, Ground, Line, asking
+from tests.unit.worker.ground import OPTIONS, Ground, Line
 
 PROCESS_OPTIONS: Final = msgspec.structs.replace(OPTIONS, crash_limit=1000)
 
@@ -39,7 +39,9 @@ class Fragile(Line):
 
 
 class Process:
-    """One engine, until it is killed. Whatever it begins runs in its own context, so that an act knows its engine."""
+    """One engine, until it is killed. Whatever it begins runs in its own context, so that an act knows its engine.
+
+    ``opening`` makes the engine on a line to the store."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Process:
         dies_at: int,
         *,
         before: bool,
-        is_governed: bool,
+        opening: Callable[[Line], AbstractAsyncContextManager[Holdfast]],
         may_die: Callable[[Process, str], bool],
     ) -> None:
         self.ground = ground
@@ -56,7 +58,7 @@ class Process:
         self.dead = False
         self.app: Holdfast
         self._line = Fragile(self, dies_at, before=before)
-        self._policy = asking() if is_governed else FREE
+        self._opening = opening
         self._may_die = may_die
         self._context = contextvars.copy_context()
         self._context.run(place.set, self)
@@ -65,7 +67,7 @@ class Process:
         self.end = self.inside(self._live())
 
     async def _live(self) -> None:
-        async with self.ground.engine(trade, policy=self._policy, options=PROCESS_OPTIONS, line=self._line) as app:
+        async with self._opening(self._line) as app:
             self.app = app
             self._opened.set()
             await self._over.wait()

@@ -14,6 +14,7 @@ from holdfast.client.runs.explanation import explain
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from tests.acceptance.processes import until_status
+from tests.unit.worker.ground import Ground, kill
 
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE
@@ -138,3 +139,33 @@ def test_a_pause_comes_with_its_length() -> None:
         assert sentence.startswith("It has been paused for 5 minutes: paused by request: lunch. `holdfast resume r-1` ")
 
     with_store(check)
+
+
+@step(name="explaining.far", queue="explaining-far")
+async def far() -> None:
+    await asyncio.Event().wait()
+
+
+@workflow(name="explaining.reaching")
+async def reaching() -> None:
+    await far()
+
+
+def test_a_worker_that_is_silent_runs_no_step_and_serves_no_queue() -> None:
+    """Another one takes the step over, and where none serves the queue, one is to be started."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(worker=False) as reader, ground.engine(reaching) as app:
+            run = reader.run((await app.start(reaching, id="one")).id)
+            while ", which worker " not in await run.explain():
+                await app.changed(0.1)
+            kill(app)
+            await asyncio.sleep(60)
+            assert "queue 'explaining-far', which no running worker serves: start one that does" in await run.explain()
+            (row,) = await ground.store.get([p.Key("default", "one")])
+            silent, now = await ground.store.workers(), ground.clock.now()
+            await ground.store.register(p.WorkerRow("w-2", "host-1", 77, (), ("explaining-far",), now, 0), 15.0)
+            said = await explain(ground.store, row, now)
+            assert f"which another worker takes over: worker {silent[0].id}, which ran it, is silent" in said
+
+    Ground(None).play(main)

@@ -60,6 +60,21 @@ def test_so_does_one_of_a_run_that_was_rebuilt() -> None:
     assert "ExecutionResumed" not in run.names()
 
 
+def test_a_second_cancellation_does_not_hold_back_what_is_settled() -> None:
+    """The program has heard the first one: it gets the end of the call that it waits for, and nothing would move it
+    later."""
+    run = Run(two_steps())
+    run.advance()
+    run.advance(cancel("enough"), cancel_first=True)
+    assert run.open_calls() == ["first.work"]
+    run.advance(run.ok(0, "done"), cancel("enough, says its parent"), cancel_first=True)
+    assert run.open_calls() == ["first.undo_work"]
+    check_replay(run)
+    run.advance(run.ok(1), cancel("now"), cancel_first=True)
+    assert run.events[-1] == e.ExecutionCancelled("enough")
+    check_replay(run)
+
+
 def failing(*before: m.Node) -> Run:
     return d.begun(*before, d.put("fails", x="=1 / 0"))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
-from holdfast import RunCancelled, receive, workflow
+from holdfast import RunCancelled, action, receive, workflow
 from holdfast.errors import RunParked
 from holdfast.programs.function.decorators import Workflow
-from tests.unit.worker.ground import Ground, kill, rested
-from tests.unit.worker.test_definition_runs import CALLS, DEFINITIONS, begun, book, booked, document
+from tests.unit.worker.ground import Ground, kill, receipts, rested
+from tests.unit.worker.test_definition_runs import CALLS, DEFINITIONS, begun, book, booked, document, free
 from tests.unit.worker.test_missing_uses import CALLS as USED
 from tests.unit.worker.test_missing_uses import HELD, waiting
 
@@ -160,3 +161,49 @@ def test_a_run_that_waits_for_a_step_that_is_gone_is_cancelled(ground: Ground) -
                 await run.result(30)
 
     ground.play(main)
+
+
+@action(connector="bank", operation="pay", undo=free, name="parked.pay")
+async def pay(what: str) -> str:
+    await asyncio.sleep(2)
+    CALLS.append(f"pay {what}")
+    return what
+
+
+FITTING: list[str] = []
+
+
+@workflow(name="parked.hasty")
+async def hasty() -> Any:
+    """It gives up an act that is under way, and parks before that has ended."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await pay("rent")
+    return FITTING.pop() if FITTING else object()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_an_act_that_was_done_while_its_run_was_parked_is_undone(virtual: Ground, cancelled: bool) -> None:
+    """Its receipt says so: that the run has not heard of it does not mean that it was not begun."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(hasty) as app:
+            run = await app.start(hasty, id="one")
+            with pytest.raises(RunParked, match="object"):
+                await run.result()
+            while [row.state for row in await receipts(app)] != ["succeeded"]:
+                await app.changed(1)
+        async with ground.engine(hasty) as other:
+            run = other.run("one")
+            if cancelled:
+                await run.cancel("enough")
+                with pytest.raises(RunCancelled, match="enough"):
+                    await run.result(30)
+            else:
+                FITTING.append("done")
+                await run.resume()
+                assert await run.result(30) == "done"
+            assert (await run.verify()).good
+
+    virtual.play(main)
+    assert CALLS == ["pay rent", "free rent"]

@@ -49,7 +49,7 @@ class StepKind(Kind):
         if wait.due is not None:
             due = "which was due" if self.is_late(wait, now) else "due"
             return f"the next attempt of step {wait.name}, {due} at {when(wait.due, now)}"
-        return await _queued(store, run, wait)
+        return await _queued(store, run, wait, now)
 
     def show(self, event: InvokeScheduled) -> Shown:
         return Shown(event.function_name, f"({arguments(event.input)})")
@@ -106,16 +106,18 @@ def origin_of(body: Sequence[Any]) -> CellOrigin | None:
     return CellOrigin(*body[7]) if len(body) > 7 else None
 
 
-async def _queued(store: Store, run: Run, wait: Wait) -> str:
+async def _queued(store: Store, run: Run, wait: Wait, now: int) -> str:
+    """Where a queued step is. A worker that is silent runs nothing, and serves no queue."""
     for work, owner in await store.work_of(run.key):
         if work.position == wait.position:
-            if owner is not None:
+            alive = [worker for worker in await store.workers() if worker.expires_at >= now]
+            if any(worker.id == owner for worker in alive):
                 return f"step {wait.name}, which worker {owner} runs from queue {work.queue!r}"
-            served = any(work.queue in worker.queues for worker in await store.workers())
-            remedy = (
-                "waits for a free place in a worker whose code has it"
-                if served
-                else "no running worker serves: start one that does"
-            )
+            if not any(work.queue in worker.queues for worker in alive):
+                remedy = "no running worker serves: start one that does"
+            elif owner is not None:
+                remedy = f"another worker takes over: worker {owner}, which ran it, is silent"
+            else:
+                remedy = "waits for a free place in a worker whose code has it"
             return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
     return f"step {wait.name}"

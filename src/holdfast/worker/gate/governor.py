@@ -111,16 +111,12 @@ class Governor:
         return bool(calls.forms) and self._asker.reads_answers(held)
 
     def _due(self, held: Held, calls: RunCalls, call: Call) -> Request | None:
-        """What to do about a call that is due: judge it, or look it up first, or neither."""
+        """What to judge of a call that is due; None where nobody waits for it."""
         request = held.live.request_of(call.promise)
         if request is None:  # nobody waits for it any more by now, or it waits for its retry
             calls.move(call, "unasked")
             return None
-        if not call.stale:
-            return request
-        call.stale = False
-        self._settler.check(held, call)
-        return None
+        return request
 
     def judge(self, held: Held, request: Invoke, now: int) -> Judged:
         """What to commit about a call and what to do then."""
@@ -135,6 +131,10 @@ class Governor:
         if call.problem is not None:
             problem, call.problem = call.problem, None
             raise StoreCorrupt(f"{problem} Nothing is done because of it: {_REMEDY}")
+        if call.stale:
+            call.stale = False
+            self._settler.check(held, call)
+            return []
         if request.stopped and not call.may_have_begun:
             return self._end_unbegun(held, call, now)
         if call.unwitnessed:  # an answer of which no message came: the run was taken over

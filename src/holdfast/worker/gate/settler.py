@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import cbor2
 
-from holdfast.gate.call import Call, is_unaccounted
+from holdfast.gate.call import Call, is_of, is_unaccounted
 from holdfast.gate.effects import Effect
 from holdfast.gate.judgement import Found
 from holdfast.gate.proposals import Proposal
@@ -93,6 +93,11 @@ class Settler:
         present = None
         if id is not None:
             present = await patiently(partial(self._store.receipt, held.key.tenant, id))
+        elif call.request.stopped:  # it may have succeeded while nobody held the run, and nothing else would find that
+            caller = p.ActCaller(held.key.run, call.promise.root, call.promise.path[-1])
+            (present,) = await patiently(partial(self._store.acts_of, held.key.tenant, [caller]))
+            if present is not None and (present.reversed_by is not None or not is_of(present, call.promise)):
+                present = None
         found = (await patiently(partial(self._store.governed, [held.key]))).get(held.key)
         if _is_moot(held, call):
             return
