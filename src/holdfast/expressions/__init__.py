@@ -4,5 +4,6 @@ input but the variables, and no knowledge of policies or runs.
 
 A text becomes a tree (``lexer``, ``parser``, ``syntax``), the tree is checked against ``shapes`` and its numbers are
 widened (``checker``, ``operators``, ``functions``), and has one normal text (``printer``). Simple ones are evaluated in
-Python (``shortcut``), the others by the engine, which is given only what they read (``reads``). What may be slow and
-cannot be interrupted is evaluated in another ``process``."""
+Python (``shortcut``), the others by the engine, which is given only what they read (``reads``). What may be slow
+(``extents``, ``effort``) and cannot be interrupted is evaluated in another ``process``; a server's event loop goes on
+meanwhile (``turns``)."""

@@ -1,4 +1,4 @@
-"""The process in which expressions in CEL are evaluated that may make large values."""
+"""The process in which expressions in CEL are evaluated that may make large values, or take long."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ TOO_LARGE: Final = f"its value has more than {LARGEST_VALUE:,} characters and it
 _TIME, _SPAN = 39_001, 39_002  # tags without another meaning
 
 _process = EvaluationProcess(__name__, None, PATIENCE_SECONDS, BARE_ENVIRONMENT)
+_servers_process = EvaluationProcess(__name__, None, PATIENCE_SECONDS, BARE_ENVIRONMENT)
+"""One for what a server evaluates between requests: a run does not wait until those in front of it are done."""
 
 
-def evaluate_apart(text: str, types: Mapping[str, str], variables: Mapping[str, Any]) -> Any:
+def evaluate_apart(text: str, types: Mapping[str, str], variables: Mapping[str, Any], *, at_once: bool = False) -> Any:
     """The value of an expression. Raises CannotEvaluate as in this process, or if the value is too large; CutOff, or
     OSError, if it takes too much time or memory."""
     given = {name: _packed(plain(value)) for name, value in variables.items()}
-    verdict, found = _process.ask([text, dict(types), given])
+    verdict, found = (_servers_process if at_once else _process).ask([text, dict(types), given])
     match verdict:
         case "value":
             return _unpacked(found)

@@ -19,7 +19,14 @@ from holdfast.expressions.engine import (
     MissingMember,
     compiled,
 )
-from holdfast.expressions.extents import LARGEST_AT_ONCE, LARGEST_HERE, can_grow, largest_made
+from holdfast.expressions.extents import (
+    LARGEST_AT_ONCE,
+    are_within,
+    foresee,
+    harmless_size,
+    has_few_parts,
+    is_light,
+)
 from holdfast.expressions.parser import parse, within_depth
 from holdfast.expressions.printer import unparse
 from holdfast.expressions.process import CutOff, is_limited
@@ -27,6 +34,7 @@ from holdfast.expressions.reads import Read, cut, cutting_of, place_of, uses_of
 from holdfast.expressions.shapes import ValueShape
 from holdfast.expressions.shortcut import NotSimple, shortcut_of
 from holdfast.expressions.syntax import Tree
+from holdfast.expressions.turns import NotAtOnce, may_wait
 
 LONGEST_LIST: Final = 2_000
 """How many items a list or map has at most that a macro reads: `map` and `filter` cost the square, 60 ms for these."""
@@ -38,8 +46,8 @@ class Expression:
     """An expression in CEL over ``roots``: each variable with its shape. Raises InvalidExpression with every fault.
 
     It is made of a text or a tree. ``wanted`` is the shape that its value must have. With ``lazily`` the engine sees it
-    when it is first needed, for texts that have been accepted before. One that is evaluated ``at_once`` waits for no
-    other process: it has no value if it may make a large one.
+    when it is first needed, for texts that have been accepted before. One that is evaluated ``at_once`` is a server's,
+    between requests (see ``turns``): it has no value if it may make a large one, or takes too long.
     """
 
     def __init__(
@@ -70,8 +78,10 @@ class Expression:
         self.roots: Final = frozenset(read[0] for read in self.reads)
         """The variables that it reads."""
         self._parts = [(str(root), part) for root, part in cutting_of(uses, roots, longest_list).items()]
-        self._shortcut = shortcut_of(self.tree, roots)
-        self._can_grow = can_grow(self.tree)
+        # A shortcut may read the same large value once for each part: in a server's turn there are few of them.
+        self._shortcut = shortcut_of(self.tree, roots) if not at_once or has_few_parts(self.tree) else None
+        self._is_light = is_light(self.tree)
+        self._harmless: int | None = None
         self._at_once = at_once
         self._program: CompiledExpression | None = None
         if not lazily:
@@ -108,19 +118,32 @@ class Expression:
         if self._program is None:
             self._program = self._compiled(self.text)
         given = {name: cut(variables[name], part) for name, part in self._parts if name in variables}
-        if self._can_grow and (units := largest_made(self.tree, given)) > LARGEST_HERE and not is_limited():
-            if not self._at_once:
-                return self._evaluate_apart(given)
-            if units > LARGEST_AT_ONCE:
+        if not self._is_harmless(given) and not is_limited():
+            foreseen = foresee(self.tree, given)
+            if self._at_once and foreseen.largest > LARGEST_AT_ONCE:
                 raise CannotEvaluate(f"it may make values of more than {LARGEST_AT_ONCE:,} characters")
+            if not foreseen.is_slight:
+                return self._evaluate_apart(given)
         return self._program.execute(given)
 
-    def _evaluate_apart(self, given: Mapping[str, Any]) -> Any:
-        from holdfast.expressions.evaluator import evaluate_apart  # few expressions make such values
+    def _is_harmless(self, given: Mapping[str, Any]) -> bool:
+        """Whether nothing large or long can come of it, as most expressions over small values show in a moment."""
+        if self._is_light:
+            return True
+        if self._harmless is None:
+            self._harmless = harmless_size(self.tree)
+        return are_within(given.values(), self._harmless)
 
+    def _evaluate_apart(self, given: Mapping[str, Any]) -> Any:
+        from holdfast.expressions import evaluator  # few expressions need it
+
+        if self._at_once and not may_wait():
+            raise NotAtOnce
         try:
-            return evaluate_apart(self.text, self._types, given)
+            return evaluator.evaluate_apart(self.text, self._types, given, at_once=self._at_once)
         except (CutOff, OSError):
+            if self._at_once:
+                raise CannotEvaluate("it takes too long, or too much memory") from None
             raise InvalidDefinition(
                 f"the expression `{self.text[:200]}` takes too long, or too much memory: mend it"
             ) from None

@@ -17,6 +17,7 @@ from holdfast.errors import InvalidRequest, StoreCorrupt
 from holdfast.expressions.engine import CannotEvaluate, InvalidExpression
 from holdfast.expressions.expression import Expression
 from holdfast.expressions.shapes import BOOL, DYN, STRING, TIMESTAMP, ValueShape, map_of
+from holdfast.expressions.turns import in_turn
 from holdfast.store.protocol import ItemRow
 from holdfast.templates.template import EventRoute
 
@@ -73,10 +74,12 @@ def _expression(text: str, is_filter: bool) -> Expression:
     return Expression(text, _ROOTS, BOOL if is_filter else None, lazily=True, at_once=True)
 
 
-def match_of(route: EventRoute, event: EmittedEvent) -> RouteMatch | None:
+async def match_of(route: EventRoute, event: EmittedEvent) -> RouteMatch | None:
     """What an event means for a route; None where it is not for it."""
-    if route.event != event.name:
-        return None
+    return await in_turn(_match_of, route, event) if route.event == event.name else None
+
+
+def _match_of(route: EventRoute, event: EmittedEvent) -> RouteMatch | None:
     variables = event.variables
     try:
         if route.filter and not _expression(route.filter, True).holds(variables):

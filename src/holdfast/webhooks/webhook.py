@@ -17,6 +17,7 @@ from holdfast.errors import InvalidRequest, StoreCorrupt
 from holdfast.expressions.engine import CannotEvaluate, InvalidExpression
 from holdfast.expressions.expression import Expression
 from holdfast.expressions.shapes import BOOL, DYN, STRING, TIMESTAMP, ValueShape, map_of
+from holdfast.expressions.turns import in_turn
 from holdfast.runs.birth import ID_LIMIT
 from holdfast.store.items import ItemKey, ItemRow
 from holdfast.webhooks.signatures import Scheme
@@ -178,26 +179,26 @@ def _expression(text: str) -> Expression:
     return Expression(text, _ROOTS, lazily=True, at_once=True)
 
 
-def is_for(webhook: Webhook, incoming: Incoming) -> bool:
+async def is_for(webhook: Webhook, incoming: Incoming) -> bool:
     """Whether something is done about a delivery. Raises InvalidRequest."""
-    return not webhook.filter or value_of(webhook.filter, incoming, "filter") is True
+    return not webhook.filter or await value_of(webhook.filter, incoming, "filter") is True
 
 
-def value_of(text: str, incoming: Incoming, what: str) -> Any:
+async def value_of(text: str, incoming: Incoming, what: str) -> Any:
     """What a text of a webhook means for a delivery; the payload where it is empty. Raises InvalidRequest."""
     if not text:
         return incoming.payload
     if not text.startswith("="):
         return text
     try:
-        return _expression(text[1:]).evaluate(incoming.variables)
+        return await in_turn(_expression(text[1:]).evaluate, incoming.variables)
     except CannotEvaluate as error:
         raise InvalidRequest(f"the webhook's {what} has no value for this payload: {error}") from None
 
 
-def text_of(text: str, incoming: Incoming, what: str) -> str:
+async def text_of(text: str, incoming: Incoming, what: str) -> str:
     """The same where a text is wanted. Raises InvalidRequest."""
-    found = value_of(text, incoming, what)
+    found = await value_of(text, incoming, what)
     if not isinstance(found, str) or not found or len(found) > ID_LIMIT:
         raise InvalidRequest(f"the webhook's {what} gives no text of 1 to {ID_LIMIT} characters for this payload")
     return found

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidDefinition
 from holdfast.expressions import evaluator
 from holdfast.expressions.engine import CannotEvaluate, MissingMember
 from holdfast.expressions.expression import Expression
-from holdfast.expressions.extents import LARGEST_HERE, LARGEST_VALUE, largest_made, measure
+from holdfast.expressions.extents import LARGEST_HERE, LARGEST_VALUE, foresee, measure
 from holdfast.expressions.shapes import DURATION, DYN, TIMESTAMP, ValueShape
 
 
@@ -79,7 +79,7 @@ def test_what_is_evaluated_elsewhere_gives_the_same(monkeypatch: pytest.MonkeyPa
     times = {"now": TIMESTAMP, "span": DURATION}
     texts = ("[a, now, a.n, a.d]", "[now + span]", "[a.t + a.t, string(now)]", "{'x': [a.l, 1u, span]}")
     here = [value(text, times, **variables, span=timedelta(seconds=2)) for text in texts]
-    monkeypatch.setattr("holdfast.expressions.expression.LARGEST_HERE", -1)
+    monkeypatch.setattr("holdfast.expressions.extents.LARGEST_HERE", -1)
     asked: list[str] = []
     process = evaluator._process.ask
     monkeypatch.setattr(evaluator._process, "ask", lambda question: asked.append(question[0]) or process(question))
@@ -138,7 +138,7 @@ def test_the_estimate_is_never_too_low(text: str, size: int) -> None:
     except CannotEvaluate:
         return
     read = sum(measure(each) for each in variables.values())
-    assert measure(found) <= max(largest_made(expression.tree, variables), read), text
+    assert measure(found) <= max(foresee(expression.tree, variables).largest, read), text
 
 
 def test_usual_expressions_stay_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import process_time
 from typing import Any
 
 import pytest
@@ -77,6 +78,19 @@ async def test_an_event_that_nobody_hears_is_said_to_be_unheard(holdfast_app: Ho
     for name, id in (("", "e"), ("order", ""), ("order", "x" * 201), ("order", "a\n")):
         with pytest.raises(InvalidRequest, match="printable"):
             await app.emit(name, {}, id=id)
+
+
+async def test_a_route_that_takes_too_long_starts_nothing_and_the_others_do(holdfast_app: Holdfast) -> None:
+    """It is ended after its processor time, in another process."""
+    app = holdfast_app
+    await listening(app, "long", "event.data.l.all(x, !event.data.s.contains(event.data.t))")
+    await listening(app, "good", "", '{"who": "Bo"}')
+    heavy = {"l": list(range(1_900)), "s": "a" * 600_000, "t": "a" * 300_000 + "b"}
+    began = process_time()
+    emitted = await app.emit("order.paid", heavy, id="e1")
+    assert process_time() - began < 1
+    assert [each.template for each in emitted.starts if not each.problem] == ["good"]
+    assert "takes too long, or too much memory" in emitted.problems["long"]
 
 
 async def test_a_route_that_fails_for_an_event_says_why(holdfast_app: Holdfast) -> None:

@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import httpx
@@ -228,6 +228,42 @@ def test_a_filter_leaves_the_rest_alone() -> None:
                 assert did in answer.text, answer.text
 
     asyncio.run(main())
+
+
+LONG = "payload.l.all(x, !payload.s.contains(payload.t))"
+HEAVY = {"l": list(range(1_900)), "s": "a" * 600_000, "t": "a" * 300_000 + "b"}
+
+
+def test_a_filter_that_takes_long_holds_nobody_up() -> None:
+    """It is ended after its processor time, and the delivery is refused; the server answers meanwhile."""
+
+    async def main() -> None:
+        async with hooked() as it:
+            await it.hook("orders", StartTemplate("pays", "={'order': payload.s}"), filter=f"={LONG}")
+            await it.hook("shaped", EmitEvent("order.paid", f"={{'all': {LONG}}}"))
+            light = {"l": [1], "s": "abc", "t": "d"}
+            assert (await it.send("orders", light, "m-0")).json()["did"] == "started"
+            for id in ("orders", "shaped"):
+                delivery = asyncio.create_task(it.send(id, HEAVY, "m-1"))
+                slowest, asked = await asked_meanwhile(it.client, delivery)
+                refused = await delivery
+                assert code_of(refused) == (400, "invalid_request")
+                assert "takes too long, or too much memory" in refused.json()["detail"]
+                assert (slowest < 1, asked > 3) == (True, True), (slowest, asked)
+            assert (await it.send("orders", light, "m-2")).json()["did"] == "started"
+
+    asyncio.run(main())
+
+
+async def asked_meanwhile(client: httpx.AsyncClient, delivery: asyncio.Task[Any]) -> tuple[float, int]:
+    """How long the server took at most to say that it lives until the delivery was answered, and how often it said."""
+    slowest, asked = 0.0, 0
+    while not delivery.done():
+        began = perf_counter()
+        assert (await client.get("/healthz")).status_code == 200
+        slowest, asked = max(slowest, perf_counter() - began), asked + 1
+        await asyncio.wait([delivery], timeout=0.05)
+    return slowest, asked
 
 
 def test_github_is_known_by_the_body_or_by_a_header_that_its_author_believes() -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -129,6 +130,23 @@ def test_a_bad_answer_leaves_the_task_open_with_all_its_problems(
         assert (await run.result(30))["colour"] == "blue"
 
     played(ground, asks({"form": ORDER}), check)
+
+
+def test_a_check_that_takes_too_long_refuses_the_answer(ground: Ground) -> None:
+    """It is ended after its processor time elsewhere, and a better answer is taken."""
+    checks = [{"when": "=payload.l.exists(x, payload.s.contains(payload.t))", "say": "it is there"}]
+    heavy = {"l": list(range(1_900)), "s": "a" * 600_000, "t": "a" * 300_000 + "b"}
+
+    async def check(app: Holdfast, run: Any) -> None:
+        task = await asked(app, "one")
+        began = process_time()
+        with pytest.raises(InvalidAnswer, match=r"cannot be checked.*takes too long, or too much memory"):
+            await app.tasks.complete(task.id, heavy, by="eve")
+        assert process_time() - began < 1
+        await app.tasks.complete(task.id, {**heavy, "t": "b"}, by="eve")
+        assert (await run.result(30))["t"] == "b"
+
+    played(ground, asks({"form": {"type": "object"}, "check": checks}), check)
 
 
 def test_a_check_over_several_fields_and_the_state_refuses_an_answer(ground: Ground) -> None:

@@ -19,6 +19,7 @@ from holdfast.client.people.permission import operation
 from holdfast.client.views.cursors import Page, read_cursor
 from holdfast.client.views.tasks import TaskInfo, task_info
 from holdfast.errors import InvalidRequest, StoreCorrupt, TaskClosed, TaskNotFound
+from holdfast.expressions.turns import in_turn
 from holdfast.programs.function.values import encode
 from holdfast.runs import messages
 from holdfast.store import protocol as p
@@ -188,8 +189,7 @@ class Tasks(ProbedTasks):
             refuse(task, check_attached(attached, plain))
             return completed
 
-        asked = _Ask(id, tenant, tasks.COMPLETED, by, groups, reason)
-        return await self._change(asked, change, blobs=attached.blobs)
+        return await self._change(_Ask(id, tenant, tasks.COMPLETED, by, groups, reason), change, blobs=attached.blobs)
 
     @operation("tasks.answer")
     async def check(
@@ -347,7 +347,7 @@ class Tasks(ProbedTasks):
             now = self._app.clock.now()
             present = await self._row(ask.id, tenant)
             who = await answerer(self._app, tenant, ask.by, ask.groups)
-            task = change(present, now, who)
+            task = await in_turn(change, present, now, who)
             if task is present:
                 return task_info(task)
             if ask.verdict in (*tasks.CONTINUING, tasks.CLAIMED):

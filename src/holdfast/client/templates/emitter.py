@@ -158,7 +158,7 @@ class _Emission:
         """What the event leads to as the routes are now."""
         found, trigger = [], Trigger(routes.EVENT, self._event.id)
         async for row in all_items(self._app, routes.ROUTE, tenant=self.key.tenant, status="active"):
-            match = routes.match_of(routes.read_route(row), self._event)
+            match = await routes.match_of(routes.read_route(row), self._event)
             if match is not None:
                 run = await triggered_run_id(self._app.store, self.key.tenant, trigger, row.id)
                 found.append(routes.PlannedStart(row.id, run, match.problem))
@@ -230,7 +230,7 @@ class _Emission:
         route = await self._app.store.item(p.ItemKey(self.key.tenant, routes.ROUTE, planned.template))
         if row is None or route is None:
             raise EngineError(f"template {planned.template} has a route, and is gone")
-        match = routes.match_of(routes.read_route(route), self._event) if route.body else None
+        match = await routes.match_of(routes.read_route(route), self._event) if route.body else None
         if match is None or match.problem:
             raise TemplateConflict(match.problem if match else "its route is for other events now")
         actor = self._app.person_of(self._by)

@@ -78,7 +78,7 @@ class Receiver:
                 admit = None  # a webhook that has changed meanwhile is looked at again, and the delivery is the same
             webhook = w.read_webhook(row)
             incoming = w.Incoming(_id_of(webhook, delivery, small), _read(body), small, moment(self._app.clock.now()))
-            if not w.is_for(webhook, incoming):
+            if not await w.is_for(webhook, incoming):
                 return WebhookOutcome(webhook=id, delivery=incoming.id, did="ignored")
             done = await _Reception(self._app, row, webhook, incoming).carry_out()
             if done is not None:
@@ -148,8 +148,8 @@ class _Reception:
         return await work()
 
     async def _emit(self, act: w.EmitEvent) -> WebhookOutcome:
-        event = w.text_of(act.event, self._incoming, "event")
-        data = w.value_of(act.data, self._incoming, "data")
+        event = await w.text_of(act.event, self._incoming, "event")
+        data = await w.value_of(act.data, self._incoming, "data")
         id = self._trigger.ref
         if len(id) > ID_LIMIT:
             id = hashlib.sha256(id.encode()).hexdigest()
@@ -158,12 +158,12 @@ class _Reception:
 
     async def _start(self, act: w.StartTemplate) -> WebhookOutcome | None:
         client, tenant = self._client, self._row.tenant
-        id = w.text_of(act.template, self._incoming, "template")
+        id = await w.text_of(act.template, self._incoming, "template")
         template = await client.store.item(p.ItemKey(tenant, TEMPLATE, id))
         if template is None:
             raise TemplateNotFound(f"there is no template {id!r} in tenant {tenant!r}.")
         starter, run = InstanceStarter(client), await triggered_run_id(client.store, tenant, self._trigger, id)
-        input = w.value_of(act.input, self._incoming, "input")
+        input = await w.value_of(act.input, self._incoming, "input")
         start = await starter.prepare(template, input, run, self._trigger, "", client.person_of(None))
         outcome = self._outcome("started", run)
         answer = await starter.commit(template, start, None, self._details(), self._beside(outcome))
@@ -173,11 +173,11 @@ class _Reception:
 
     async def _signal(self, act: w.SignalRun) -> WebhookOutcome | None:
         client = self._client
-        run, name = (w.text_of(getattr(act, part), self._incoming, part) for part in ("run", "signal"))
+        run, name = [await w.text_of(getattr(act, part), self._incoming, part) for part in ("run", "signal")]
         if act.key:
-            name = keyed(name, w.value_of(act.key, self._incoming, "key"))
+            name = keyed(name, await w.value_of(act.key, self._incoming, "key"))
         key = p.Key(self._row.tenant, run)
-        payload = encode(w.value_of(act.value, self._incoming, "value"), f"signal {name!r}")
+        payload = encode(await w.value_of(act.value, self._incoming, "value"), f"signal {name!r}")
         payload = given_by(payload, client.person_of(None))
         message = messages.signal(name, payload, self._incoming_at, f"webhook:{self._trigger.ref}", None)
         note = operator_note(client, key.tenant, "signal", None, run, "", {"signal": name, **self._details()})

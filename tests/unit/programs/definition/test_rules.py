@@ -470,6 +470,22 @@ def test_rule_21_of_two_waits_the_one_that_began_first_is_given_a_signal() -> No
     played(steps, signals=[{"name": "s", "value": 1}, {"name": "s", "value": 2}], expect={"result": {"a": 2}})
 
 
+LONG = "start.l.all(x, !start.s.contains(start.t))"
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_an_expression_that_takes_long_gives_the_same_in_a_replay_or_parks(crash: bool) -> None:
+    """Where it is evaluated changes nothing of its value; one that needs too much time can be caught by nothing."""
+    node = f"set: {{state.a: '={LONG}'}}, on: {{failure: [{{late: {{end: caught}}}}]}}"
+    steps = f"- a: {{{node}}}\n- b: {{end: =state.a}}"
+    found = accepted(steps)
+    start = {"l": list(range(1_900)), "s": "a" * 10_000, "t": "a" * 500 + "b"}
+    cases = [(start, {"result": True}), ({**start, "s": "a" * 600_000, "t": "a" * 300_000 + "b"}, {"status": "parked"})]
+    for given, expect in cases:
+        (trial,) = read_trials([{"start": given, "expect": expect}])
+        assert not play(Routine(found.definition, found.digest, Tools()), trial, crash=crash).problems
+
+
 TASK = """
 tasks:
   t:
