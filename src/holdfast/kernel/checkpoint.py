@@ -77,6 +77,11 @@ class _KernelState(State, frozen=True):
     timers: list[tuple[int, int]]
     again: list[tuple[int, int]]
     receives: list[tuple[str, int]]
+
+
+class _RetriedState(_KernelState, frozen=True):
+    """The same of a retried run. Others are written without it, as they always were."""
+
     met: tuple[int, ...] = ()
 
 
@@ -99,8 +104,9 @@ def give(pen: Pen, outstanding: Outstanding, rest: Rest, program: bytes) -> Chec
         [(at(promise), fire_at) for promise, fire_at in outstanding.timers.items()],
         [(at(promise), times) for promise, times in outstanding.again.items()],
         [(name, at(promise)) for promise, name in outstanding.receives()],
-        tuple(rest.met),
     )
+    if rest.met:
+        state = _RetriedState(**msgspec.structs.asdict(state), met=tuple(rest.met))
     ledger = write_ledger(pen.ledger, blobs)
     return Checkpoint(pen.ledger.version, ledger, write(state), program, tuple(sorted(blobs)))
 
@@ -125,7 +131,7 @@ def _take(
     ledger = read_ledger(checkpoint.ledger, run, blobs)
     if ledger.version != checkpoint.version:
         raise ValueError(f"it is of version {checkpoint.version}, its ledger of {ledger.version}")
-    state = read(checkpoint.kernel, _KernelState)
+    state = read(checkpoint.kernel, _RetriedState)
     ((_, started),) = read_events(state.started, run, blobs)
     ((_, waits),) = read_events(state.waiting, run, blobs)
     assert isinstance(started, e.ExecutionStarted)

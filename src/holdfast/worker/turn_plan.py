@@ -224,8 +224,7 @@ def plan(
     renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
     carried_on = None if renewal is not None else ending
     if carried_on is not None and held.parent is not None:
-        # With the time of its start: a child that was deleted and is called again is another one.
-        id = f"ended:{held.id}:{held.generation}:{held.row.created_at}"
+        id = f"ended:{held.id}:{held.generation}:{held.row.created_at}"  # if it was deleted, its next one is another
         message = children.ended(held.row, execution.started.parent_id, carried_on, now, id)
         requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     if turn.stale or execution.program.reference != held.reference:

@@ -773,7 +773,7 @@ def test_pruning_looks_at_nothing_that_waits_for_evidence(url: str) -> None:
     async def judge() -> None:
         async with opened(url):
             connection = await connect(url)
-            await connection.execute("SET enable_seqscan = off")
+            await connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")  # as for a large table
             explaining = Explaining(connection)
             await explaining.fetch(SQL["prunable"], NOW, 10)
             answers = await apply(Writer(explaining, "channel", "other"), [start()])

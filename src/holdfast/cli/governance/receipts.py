@@ -144,7 +144,7 @@ def _lines(receipt: ReceiptInfo) -> list[tuple[str, Part]]:
         rows.append(("cost", quoted(receipt.cost)))
     if receipt.holders:
         held = ", ".join(f"{run} ({state})" for run, state in receipt.holders.items())
-        rows.append(("relied on by", held))
+        rows.append(("holders", held))
     return [*rows, ("reverse", _reversal(receipt))]
 
 

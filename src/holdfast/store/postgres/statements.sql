@@ -655,8 +655,8 @@ SELECT tenant, id FROM runs WHERE ended_at < $1 AND (NOT governed OR evidence IS
   AND (attributes ->> 'template' IS NULL OR EXISTS (
       SELECT FROM audit
       WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id))
-  AND (parent IS NULL OR NOT EXISTS (
-      SELECT FROM runs AS above WHERE above.tenant = runs.tenant AND above.id = runs.parent))
+  AND (parent IS NULL OR (
+      SELECT true FROM runs AS above WHERE above.tenant = runs.tenant AND above.id = runs.parent) IS NULL)
 ORDER BY ended_at LIMIT $2 FOR UPDATE OF runs SKIP LOCKED;
 
 -- name: untold
