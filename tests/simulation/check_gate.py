@@ -113,37 +113,39 @@ async def _results_agree(
         if isinstance(record, records.Receipted) and record.state in ("succeeded", "reused"):
             values.setdefault(record.promise, []).append(kept.get((entry.tenant, record.key)))
     for run in runs:
-        for promise, value in _given(simulation, run):
-            if promise not in values:
-                raise Violation(f"run {run.key.run} was given {value!r:.60} for {promise}, and no receipt says so (G3)")
-            if value not in values[promise]:
-                raise Violation(
-                    f"run {run.key.run} got {value!r:.60} where the receipt has {values[promise]!r:.60} (G5)"
-                )
+        for names, value in _given(simulation, run):
+            known = [each for name in names for each in values.get(name, ())]
+            if not known:
+                raise Violation(f"run {run.key.run} was given {value!r:.60} for {names}, and no receipt says so (G3)")
+            if value not in known:
+                raise Violation(f"run {run.key.run} got {value!r:.60} where the receipt has {known!r:.60} (G5)")
 
 
-def _given(simulation: Simulation, run: p.Run) -> list[tuple[str, Any]]:
-    """The values that a run got from actions. What a fork inherited was given to the run before it."""
+def _given(simulation: Simulation, run: p.Run) -> list[tuple[tuple[str, str], Any]]:
+    """The values that a run got from actions, each with the call's promise, and the one whose name its key has.
+
+    What a fork inherited was given to the run before it."""
     inherited = simulation.store.inherited.get(run.key, 0)
-    before: list[tuple[str, Any]] = []
-    found: list[tuple[str, Any]] = []
+    before: list[tuple[tuple[str, str], Any]] = []
+    found: list[tuple[tuple[str, str], Any]] = []
     for journal in simulation.store.generations(run.key):
         before = before or _values(simulation, run, journal[:inherited])
         found += [each for each in _values(simulation, run, journal) if each not in before]
     return found
 
 
-def _values(simulation: Simulation, run: p.Run, journal: list[e.Entry]) -> list[tuple[str, Any]]:
+def _values(simulation: Simulation, run: p.Run, journal: list[e.Entry]) -> list[tuple[tuple[str, str], Any]]:
     found = []
-    actions: dict[PromiseId, bool] = {}  # with whether they undo an act
+    actions: dict[PromiseId, tuple[bool, PromiseId]] = {}  # with whether they undo an act, and the place of their key
     for entry in journal:
         match entry.event:
-            case e.InvokeScheduled(promise_id=promise, kind=kind, undoes=undoes) if kind == ACTION:
-                actions[promise] = undoes is not None
+            case e.InvokeScheduled(promise_id=promise, kind=kind, undoes=undoes) as call if kind == ACTION:
+                actions[promise] = undoes is not None, PromiseId(promise.root, (*promise.path[:-1], call.key_place))
             case e.InvokeCompleted(promise_id=promise, result=Ok(value=value)) if promise in actions:
                 data = cbor2.loads(simulation.store.plain(run.key.tenant, value))
-                if not (actions[promise] and str(data).startswith(records.NOT_UNDONE)):
-                    found.append((str(promise), data))
+                undoes_act, place = actions[promise]
+                if not (undoes_act and str(data).startswith(records.NOT_UNDONE)):
+                    found.append(((str(promise), str(place)), data))
     return found
 
 

@@ -294,7 +294,7 @@ class Call:
         total, until = 0, 0
         for began, ended in sorted(self.waits.values(), key=lambda wait: wait[0]):
             if ended is not None and ended > until:
-                total += ended - max(began, until)
+                total += max(0, ended - max(began, until))  # the clocks of those who asked and answered differ
                 until = ended
         return total, bool(self.open_tasks)
 

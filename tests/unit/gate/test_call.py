@@ -228,3 +228,13 @@ def test_of_two_closings_of_one_attempt_a_commit_carries_one(
     calls.carry(first)
     calls.carry(second)
     assert calls.take_closings() == (carried,)
+
+
+def test_a_wait_for_people_is_never_shorter_than_nothing() -> None:
+    """The clock of whoever answered may be behind that of whoever asked: no timer fires earlier because of that."""
+    call = Call(PromiseId(b"\x01" * 32, (0,)))
+    asked = approval()
+    call.note_wait(msgspec.structs.replace(asked, created_at=100, closed_at=60))
+    assert call.waited() == (0, False)
+    call.note_wait(msgspec.structs.replace(asked, id="second", created_at=200, closed_at=230))
+    assert call.waited() == (30, False)
