@@ -6,7 +6,6 @@ pattern anew each time, and copies the list that `map` and `filter` have made so
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +20,7 @@ _COMPARED: Final = 5  # a unit of values that are compared
 _SPAN_READ: Final = 16  # a character of a duration
 _PLACE: Final = 16  # a place at which one text is looked for in another
 
-_REPEATED: Final = re.compile(r"\{(\d*),?(\d*)\}")
+_REPEATED: Final = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 _CLASS: Final = re.compile(r"\\[pP]|\[:")
 _MOST_REPEATED: Final = 1_000  # the library refuses more, of all that stand within each other together
 _CLASS_READ: Final = 1_500_000
@@ -70,10 +69,17 @@ def _of_unknown(length: int) -> tuple[int, int]:
 
 
 def _of_pattern(pattern: str) -> tuple[int, int]:
-    counts = [max(int(count or 0) for count in found) for found in _REPEATED.findall(pattern)]
-    repeats = min(math.prod(max(count, 1) for count in counts), _MOST_REPEATED)
+    repeats = 1
+    for found in _REPEATED.findall(pattern):
+        repeats = min(repeats * max(1, *map(_count, found)), _MOST_REPEATED)
     length, classes = len(pattern) * repeats, len(_CLASS.findall(pattern)) * repeats
     return _reading(length, classes), length * _INSTRUCTION + classes * _CLASS_MATCHED
+
+
+def _count(digits: str) -> int:
+    """A number of repetitions, as far as it matters: one of very many digits would take long to read."""
+    digits = digits.lstrip("0")
+    return int(digits or 0) if len(digits) < len(str(_MOST_REPEATED)) else _MOST_REPEATED
 
 
 def _reading(length: int, classes: int) -> int:
