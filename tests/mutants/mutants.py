@@ -706,7 +706,7 @@ MUTANTS: Final = (
     Mutant(
         "a-time-out-forgets-how-long-it-stood-still",
         "src/holdfast/gate/call.py",
-        "total += ended - max(began, until)",
+        "total += max(0, ended - max(began, until))",
         "total += 0",
         (CLOCKS,),
     ),
