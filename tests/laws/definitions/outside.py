@@ -77,7 +77,7 @@ async def call(at: str, i: list[str], n: int = 0) -> int:
     return await STAGE.get().perform("call", {"at": at, "i": i})
 
 
-@action(name="laws.definitions.act", connector="laws", operation="act", risk="low", safe_to_retry=True)
+@action(name="laws.definitions.act", connector="laws", operation="act", writes=False)  # so no outcome is asked about
 async def act(at: str, i: list[str], n: int = 0) -> int:
     return await STAGE.get().perform("act", {"at": at, "i": i})
 

@@ -39,7 +39,7 @@ def test_the_interpreter_does_what_the_plain_reference_does(first: int) -> None:
         _judged(seed)
 
 
-@settings(max_examples=WHOLE_SEEDS, deadline=None, derandomize=True)
+@settings(max_examples=WHOLE_SEEDS, deadline=None)
 @given(seed=st.integers(0, 2**31))
 def test_whole_engines_do_what_the_plain_reference_does(seed: int) -> None:
     """D5 and D6: workers die around every commit, and checkpoints are lost."""
