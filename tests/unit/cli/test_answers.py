@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_tasks_for_people_have_a_row_each(bank: Invoke) -> None:
     rows = bank("tasks").stdout.splitlines()
     assert rows[0].split() == ["TENANT", "ID", "AGE", "RUN", "STATUS", "TIER", "WHO", "EXPIRES", "SUMMARY"]
     assert "bob, cid, oncall-*" in rows[1]
-    assert "in 3h 59m" in rows[1] or "in 4h 0m" in rows[1]
+    assert re.search(r" in (3h \d+m|4h 0m) ", rows[1])  # the tasks are as old as this module's tests
     assert rows[1].endswith("cli_pay: bank pay on account a-2")
     assert "anyone" in rows[2]
     assert "the oldest 1;" in bank("tasks", "--limit", "1").stderr
