@@ -118,7 +118,7 @@ class Finding(msgspec.Struct, frozen=True, order=True):
         return f"{self.path}:{self.line}:{self.column}: {self.rule} {self.message}"
 
 
-class Report(msgspec.Struct, frozen=True):
+class LintReport(msgspec.Struct, frozen=True):
     """All findings, and how many workflows and machines were judged for them."""
 
     findings: list[Finding]
@@ -126,7 +126,7 @@ class Report(msgspec.Struct, frozen=True):
     machines: int = 0
 
 
-def lint_source(source: str, path: str) -> Report:
+def lint_source(source: str, path: str) -> LintReport:
     """Judge one module's source. Raises InvalidRequest, with the position, if it is not Python."""
     try:
         tree = ast.parse(source)
@@ -147,12 +147,12 @@ def lint_source(source: str, path: str) -> Report:
     }
     lines = source.splitlines()
     findings = sorted(finding for finding in found if not _silenced(lines[finding.line - 1], finding.rule))
-    return Report(findings, len(bodies["workflow"]), len(bodies["machine"]))
+    return LintReport(findings, len(bodies["workflow"]), len(bodies["machine"]))
 
 
-def lint_paths(paths: Iterable[str | Path]) -> Report:
+def lint_paths(paths: Iterable[str | Path]) -> LintReport:
     """Judge files, and every ``*.py`` below directories, in the order of their names."""
-    reports: list[Report] = []
+    reports: list[LintReport] = []
     for path in map(Path, paths):
         if not path.exists():
             raise InvalidRequest(f"{path} does not exist: name a Python file or a directory of them")
@@ -162,7 +162,7 @@ def lint_paths(paths: Iterable[str | Path]) -> Report:
             except (OSError, UnicodeDecodeError) as error:
                 raise InvalidRequest(f"{file} cannot be read ({error})") from error
             reports.append(lint_source(source, str(file)))
-    return Report(
+    return LintReport(
         [finding for report in reports for finding in report.findings],
         sum(report.workflows for report in reports),
         sum(report.machines for report in reports),

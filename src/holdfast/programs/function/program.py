@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.errors import EngineError
+from holdfast.errors import EngineError, Undecodable
 from holdfast.journal import events as e
 from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
@@ -24,7 +24,7 @@ from holdfast.journal.secrecy import scrubbed
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.compensation import Compensations
-from holdfast.programs.function.failures import continuation, describe, is_at_fault, unwrap
+from holdfast.programs.function.failures import continuation, describe, is_at_fault, misfit, unwrap
 from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
 from holdfast.runs.birth import child_id, id_in, lineage_of
@@ -318,7 +318,18 @@ class FunctionProgram:
             loop.check_awaited()
             return Continued(signature.write(*again.arguments))
         loop.check_awaited()
-        return Returned(signature.write_result(value))
+        return Returned(self._result(value))
+
+    def _result(self, value: object) -> Payload:
+        """The result of the body. Raises StepFailed if it does not fit the annotation, by which it would be read."""
+        signature = self.workflow.signature
+        result = signature.write_result(value)
+        if self.edition >= 2:
+            try:
+                signature.read_result(result)
+            except Undecodable as error:
+                raise misfit(error) from error
+        return result
 
     def own(self, child: PromiseId) -> PromiseId:
         """A child workflow was called. Gives its promise back."""
