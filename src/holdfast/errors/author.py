@@ -72,7 +72,7 @@ class PayloadTooLarge(AuthorError):
 
 
 class BlockedLoop(AuthorError):
-    """A workflow body did real I/O or a blocking call: move it into a step."""
+    """A workflow body did real I/O, began a thread or made a blocking call: move it into a step."""
 
     code = "blocked_loop"
 

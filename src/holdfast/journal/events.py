@@ -187,6 +187,9 @@ REVISION: Final = "holdfast:revision"
 """The signal by which the code of a run is replaced while it is under way. The kernel receives it for the program."""
 
 
+PATCH: Final = b"patch:"
+"""How the recorded value of a ``patched()`` marker begins; its name follows."""
+
 LEAVE_CHILDREN: Final = "holdfast:leave-children"
 """The signal that ends a run's wait for the children that it has asked to stop. The program receives it."""
 

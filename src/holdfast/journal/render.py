@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from datetime import datetime, timedelta
+from typing import Final, assert_never
 
 import cbor2
 
@@ -15,6 +16,7 @@ from holdfast.journal.secrecy import is_call, visible, visible_call
 
 WIDTH = 80
 QUESTION_WIDTH = 160
+_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def position(promise: PromiseId) -> str:
@@ -82,6 +84,14 @@ def seconds(microseconds: int) -> str:
     return f"{microseconds / 1e6:g} s"
 
 
+def moment(microseconds: int) -> str:
+    """A time since the epoch: ISO 8601 in UTC, or as recorded if no calendar has it."""
+    try:
+        return f"{(_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec='microseconds')}Z"
+    except OverflowError:
+        return f"{microseconds} µs"
+
+
 def waiting(kind: e.AwaitKind, waiting_on: tuple[PromiseId, ...]) -> str:
     """The promises or the signal of an await, as text."""
     names = ", ".join(position(promise) for promise in waiting_on[:6]) + (", …" if len(waiting_on) > 6 else "")
@@ -124,10 +134,12 @@ def line(event: e.Event) -> str:
             return f"{position(promise)} {outcome(result)}"
         case e.InvokeRetrying(promise_id=promise, failed_attempt=attempt, error=error):
             return f"{position(promise)} attempt {attempt} failed, retrying: {cut(str(error))}"
+        case e.RandomGenerated(promise_id=promise, value=value) if value.startswith(e.PATCH):
+            return f"patched({value.removeprefix(e.PATCH).decode(errors='replace')!r}) at {position(promise)}"
         case e.RandomGenerated(promise_id=promise, value=value):
             return f"random {value.hex()} at {position(promise)}"
         case e.TimeRecorded(promise_id=promise, time=time):
-            return f"time {time} at {position(promise)}"
+            return f"time {moment(time)} at {position(promise)}"
         case e.TimerScheduled(promise_id=promise, duration=duration):
             return f"timer of {seconds(duration)} at {position(promise)}"
         case e.TimerFired(promise_id=promise):

@@ -9,9 +9,6 @@ from holdfast.journal import events as e
 from holdfast.journal.forms import FORM, is_same_form
 from holdfast.journal.secrecy import is_same_call
 
-PATCH = b"patch:"
-"""The prefix of the recorded value of a ``patched()`` marker."""
-
 
 def same(recorded: e.Event, issued: e.Event) -> bool:
     """Whether the issued command is the recorded one. Durations, policies and values seen may differ."""
@@ -35,7 +32,7 @@ def _same_random(recorded: e.RandomGenerated, issued: e.RandomGenerated) -> bool
     return (
         recorded.promise_id == issued.promise_id
         and len(recorded.value) == len(issued.value)
-        and recorded.value.startswith(PATCH) == issued.value.startswith(PATCH)
+        and recorded.value.startswith(e.PATCH) == issued.value.startswith(e.PATCH)
     )
 
 

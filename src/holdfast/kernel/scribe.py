@@ -12,7 +12,6 @@ from holdfast.journal import events as e
 from holdfast.journal.former import UNSAID, Answers, content_of, read_answers, read_former
 from holdfast.journal.payload import NOTHING, ONCE, Ok, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
-from holdfast.kernel.commands import PATCH
 from holdfast.kernel.former_calls import FormerCalls, Met
 from holdfast.kernel.outstanding import Outstanding, Pending
 from holdfast.kernel.pen import Halt, Pen
@@ -275,7 +274,7 @@ class KernelScribe:
         self._pen.command(e.JoinSetAwaited(join_set, promise_id, result))
 
     def patched(self, name: str) -> bool:
-        marker = PATCH + name.encode()
+        marker = e.PATCH + name.encode()
         if (recorded := self._pen.upcoming()) is not None:
             event = recorded.event
             if not (isinstance(event, e.RandomGenerated) and event.value == marker):

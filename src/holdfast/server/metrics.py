@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hmac
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,6 +35,19 @@ _RUN_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 3600, 8640
 _STEP_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800)
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _REQUEST_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
+
+
+class _WithoutBirths(Collector):
+    """The metrics without the samples ``…_created``, which say when each was first counted: no query needs them, and
+    they are a third of all lines."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
 
 
 class Metrics:
@@ -151,7 +167,7 @@ class Metrics:
                 self._payloads.labels(kind).set(size)
         if self._watcher is not None:
             self._streams.set(self._watcher.open_streams)
-        return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(_WithoutBirths(self.registry)), media_type=CONTENT_TYPE_LATEST)
 
     def _may(self, request: Request) -> bool:
         if self._is_open:

@@ -114,8 +114,12 @@ async def virtual_engine(
     workflows: Iterable[Workflow[..., Any]] | None = None,
     options: WorkerOptions = PATIENT,
     policy: str | Path | Policy | None = None,
+    declared_schedules: bool = False,
 ) -> AsyncIterator[Holdfast]:
     """An engine with a worker on the running virtual loop. The same seed gives the same ids and the same jitter.
+
+    Schedules that imported code declares are made only with ``declared_schedules``: their runs would come into every
+    test that lets time pass.
 
     Raises InvalidRequest on a loop whose time is real.
     """
@@ -124,7 +128,7 @@ async def virtual_engine(
         PunctualStore(clock),
         clock=clock,
         entropy=random.Random(seed),
-        options=options,
+        options=msgspec.structs.replace(options, declared_schedules=declared_schedules),
         pulse=calm_pulse,
         threads=OnTheSpot(),
         workflows=workflows,

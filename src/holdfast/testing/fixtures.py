@@ -48,7 +48,8 @@ def holdfast_loop() -> Iterator[VirtualLoop]:
 def holdfast_app(request: pytest.FixtureRequest, holdfast_loop: VirtualLoop) -> Iterator[Holdfast]:
     """The real engine with a worker, in memory and in virtual time: days of sleeping pass in milliseconds.
 
-    ``@pytest.mark.holdfast(policy=…, seed=…, workflows=[…], options=…)`` gives it what ``virtual_engine`` takes.
+    ``@pytest.mark.holdfast(policy=…, seed=…, workflows=[…], options=…, declared_schedules=True)`` gives it what
+    ``virtual_engine`` takes.
     """
     mark = request.node.get_closest_marker(MARK)
     engine = virtual_engine(**({} if mark is None else mark.kwargs))

@@ -24,6 +24,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.client.engine import Holdfast
 from holdfast.client.machines.sender import SentEvent
@@ -162,7 +164,7 @@ async def machine_engine(
             kept,
             clock=clock,
             entropy=random.Random(seed),
-            options=options,
+            options=msgspec.structs.replace(options, declared_schedules=False),
             pulse=calm_pulse,
             threads=OnTheSpot(),
             policy=policy,

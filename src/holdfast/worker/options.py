@@ -28,6 +28,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cached_cell_bytes: int = 64 * 1024 * 1024  # how many bytes they may take; what was used longest ago leaves
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     schedules: bool = True  # whether this worker starts the runs of schedules that are due
+    declared_schedules: bool = True  # whether it makes the schedules that workflows and definitions declare
     webhooks: bool = True  # whether this worker sends what subscriptions are told
     executor_keys: Mapping[str, str] | None = None  # files of the private keys of executors, by the executor's name
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare

@@ -1,8 +1,8 @@
 """The watchdog: it notices a workflow body that blocks the event loop, and reports the place.
 
-Two guards. An audit hook refuses well-known blocking calls inside a workflow body or a machine's handler as they are
-made. And a turn that takes longer than the limit is reported, with the frame that blocks, by the heart's thread, which
-runs when the loop does not.
+Two guards. An audit hook refuses what a workflow body or a handler of a machine must not do, as it is done: see
+``programs/function/guard``. And a turn that takes longer than the limit is reported, with the frame that blocks, by the
+heart's thread, which runs when the loop does not.
 """
 
 from __future__ import annotations
@@ -14,61 +14,44 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from holdfast.programs.function.guard import BLOCKING, WATCHED, refuse_in_body
 from holdfast.programs.function.loop import durable_loop
 from holdfast.programs.machine import guard as handlers
 from holdfast.store.protocol import Key
 
 log = logging.getLogger("holdfast.watchdog")
 
-BLOCKING: Final = frozenset(
-    {
-        "ftplib.connect",
-        "http.client.connect",
-        "os.system",
-        "smtplib.connect",
-        "socket.bind",
-        "socket.connect",
-        "socket.getaddrinfo",
-        "socket.gethostbyname",
-        "sqlite3.connect",
-        "subprocess.Popen",
-        "time.sleep",
-        "urllib.Request",
-    }
-)
-
 _installed = threading.Lock()
 
 
-def _refuse_blocking(event: str, _args: object) -> None:
-    if event in BLOCKING:
+def _refuse(event: str, args: tuple[Any, ...]) -> None:
+    if event in WATCHED:
         loop = durable_loop()
         if loop is not None:
-            loop.refuse(event)
-        if handlers.is_handling():
+            refuse_in_body(loop.program.edition, loop.program.workflow.name, event, args, loop.refuse)
+        elif event in BLOCKING and handlers.is_handling():
             handlers.refuse(event)
 
 
 def guard() -> None:
-    """Refuse blocking calls in workflow bodies and handlers from now on. Hooks cannot be removed, so one serves all."""
+    """Refuse such calls from now on. Hooks cannot be removed, so one serves all."""
     if _installed.acquire(blocking=False):
-        sys.addaudithook(_refuse_blocking)
-        if not _announces_sleep():
-            time.sleep = _announced(time.sleep)
+        sys.addaudithook(_refuse)
+        if sys.version_info < (3, 13):
+            time.sleep = _announced(time.sleep, "time.sleep")
+        if sys.version_info < (3, 12):
+            threading.Thread.start = _announced(threading.Thread.start, "_thread.start_new_thread")  # type: ignore[method-assign]
 
 
-def _announces_sleep() -> bool:
-    """Whether this Python itself notifies audit hooks of ``time.sleep``; older ones do not."""
-    return sys.version_info >= (3, 13)
+def _announced(function: Callable[..., None], event: str) -> Callable[..., None]:
+    """The function, made to notify audit hooks of its calls, as newer Pythons do by themselves."""
 
-
-def _announced(sleep: Callable[[Any], None]) -> Callable[[Any], None]:
-    @functools.wraps(sleep)
-    def announced(seconds: float, /) -> None:
-        sys.audit("time.sleep", seconds)
-        sleep(seconds)
+    @functools.wraps(function)
+    def announced(*args: Any) -> None:
+        sys.audit(event, *args)
+        function(*args)
 
     return announced
 

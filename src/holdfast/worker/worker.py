@@ -236,6 +236,7 @@ class Worker:
             self._scheduled,
             lambda key: self.advancer.delivered(key),
             self.id,
+            declares=self.options.declared_schedules,
         )
 
     def _scheduled(self) -> None:

@@ -419,8 +419,10 @@ def test_bad_traces_are_refused_without_a_traceback(tmp_path: Path) -> None:
 def test_lint_names_what_would_not_replay(tmp_path: Path) -> None:
     """Exit 1 with the place, the rule and the remedy; 0 for clean code; 2 for what is no Python."""
     clean = "from holdfast import workflow\n@workflow\nasync def w() -> None: ...\n"
+    assert "no workflow or machine was found" in CliRunner().invoke(main, ["lint", str(tmp_path)]).stderr
     (tmp_path / "clean.py").write_text(clean, encoding="utf-8")
-    assert CliRunner().invoke(main, ["lint", str(tmp_path)]).exit_code == 0
+    result = CliRunner().invoke(main, ["lint", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (0, "1 workflow: nothing found that would not replay\n")
     dirty = clean.replace("...", "time.time()").replace("from", "import time\nfrom", 1)
     (tmp_path / "dirty.py").write_text(dirty, encoding="utf-8")
     result = CliRunner().invoke(main, ["lint", str(tmp_path), "--json"])

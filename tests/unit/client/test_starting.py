@@ -175,3 +175,38 @@ def test_a_handle_is_asked_for_by_texts(call: dict[str, Any], why: str) -> None:
                 app.run(**call)
 
     asyncio.run(main())
+
+
+@workflow(name="starting.known")
+async def known() -> str:
+    return "done"
+
+
+def test_a_name_that_no_running_worker_knows_is_refused_at_once(tmp_path: Path) -> None:
+    """A misspelt name would wait for ever. Nothing is started, and the message has the name that was meant."""
+    url = f"sqlite:///{tmp_path}/names.db"
+
+    async def main() -> None:
+        async with Holdfast(url, workflows=[known]) as app:
+            with pytest.raises(WorkflowUnknown, match=r"did you mean 'starting\.known'\?"):
+                await app.start("starting.knwon", id="misspelt")
+            assert [row async for row in app.list()] == []
+            async with Holdfast(url, worker=False) as other:
+                with pytest.raises(WorkflowUnknown):
+                    await other.start("starting.unknown")
+                assert await (await other.start("starting.known")).result() == "done"
+
+    asyncio.run(main())
+
+
+def test_a_name_waits_for_a_worker_where_none_is_running(tmp_path: Path) -> None:
+    """Then nobody can say that it is misspelt. A run that is there is found later, too, whoever runs."""
+    url = f"sqlite:///{tmp_path}/names.db"
+
+    async def main() -> None:
+        async with Holdfast(url, worker=False) as app:
+            assert (await app.start("starting.later", id="early")).is_new
+        async with Holdfast(url, workflows=[known]) as app:
+            assert not (await app.start("starting.later", id="early")).is_new
+
+    asyncio.run(main())

@@ -25,7 +25,7 @@ LINES = [
     "#0 ✗ ValueError: no",
     "#0 attempt 1 failed, retrying: ValueError: no",
     "random abcd at #1",
-    "time 1700000000000000 at #2",
+    "time 2023-11-14T22:13:20.000000Z at #2",
     "timer of 1.5 s at #3",
     "timer #3 fired",
     "signal 'approval' #1 delivered: 1",
@@ -51,6 +51,16 @@ LINES = [
 def test_every_event_reads_as_one_line(event: e.Event, text: str) -> None:
     """Diffs, timelines and messages all use this line."""
     assert line(event) == text
+
+
+def test_a_marker_of_changed_code_has_its_name() -> None:
+    """It is recorded as random bytes, and people know it by the name in the code."""
+    assert line(e.RandomGenerated(at(1), e.PATCH + b"two parcels")) == "patched('two parcels') at #1"
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_recorded() -> None:
+    """A journal with one can still be read."""
+    assert line(e.TimeRecorded(at(1), 10**18)) == f"time {10**18} µs at #1"
 
 
 def test_a_long_line_is_cut() -> None:

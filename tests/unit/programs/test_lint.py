@@ -131,7 +131,7 @@ def module(body: str, decorator: str = "@workflow", imports: str = IMPORTS) -> s
 
 
 def rules(source: str) -> list[str]:
-    return [finding.rule for finding in lint_source(source, "flow.py")]
+    return [finding.rule for finding in lint_source(source, "flow.py").findings]
 
 
 @pytest.mark.parametrize(("rule", "body"), BAD, ids=[body for _, body in BAD])
@@ -223,7 +223,7 @@ def test_a_finding_says_where_and_what_to_do() -> None:
     """One line, as compilers write them; columns count from 1."""
     [finding] = lint_source(
         "import time\nfrom holdfast import workflow\n@workflow\nasync def f():\n    time.time()\n", "a.py"
-    )
+    ).findings
     assert (finding.path, finding.line, finding.column) == ("a.py", 5, 5)
     assert str(finding) == (
         "a.py:5:5: HF001 time.time() in workflow f: the wall clock differs in every replay: use holdfast.now()"
@@ -243,13 +243,13 @@ def test_directories_are_searched_in_order(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text(module("time.time()\nrandom.random()"))
     (tmp_path / "sub" / "a.py").write_text(module("os.getenv('X')"))
     (tmp_path / "note.txt").write_text("time.time()")
-    found: list[Finding] = lint_paths([tmp_path])
+    found: list[Finding] = lint_paths([tmp_path]).findings
     assert [(Path(finding.path).name, finding.rule) for finding in found] == [
         ("b.py", "HF001"),
         ("b.py", "HF002"),
         ("a.py", "HF004"),
     ]
-    assert lint_paths([str(tmp_path / "b.py")]) == found[:2]
+    assert lint_paths([str(tmp_path / "b.py")]).findings == found[:2]
 
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_machine_is_judged_like_a_workflow_and_gets_remedies_of_its_own(line: 
         "@step\nasync def charge(event): time.sleep(1)\n"
         f"@machine(key='id', effects=[charge])\ndef order(state, event, cell):\n    {line}\n    return state\n"
     )
-    [finding] = lint_source(source, "a.py")
+    [finding] = lint_source(source, "a.py").findings
     assert (finding.line, finding.rule) == (7, rule)
     assert "in machine order: " in finding.message
     assert remedy in finding.message
@@ -290,4 +290,34 @@ def test_a_machine_may_ask_for_its_effects() -> None:
         "@machine(key='id', effects=[charge])\ndef order(state, event, cell):\n"
         "    cell.do(charge, cell.key)\n    return state\n"
     )
-    assert lint_source(source, "a.py") == []
+    assert lint_source(source, "a.py").findings == []
+
+
+@pytest.mark.parametrize(
+    ("imports", "body", "rule"),
+    [
+        ("from holdfast import *\nimport time", "time.time()", "HF001"),
+        ("from holdfast import *\nfrom time import *", "sleep(1)", "HF003"),
+        ("from holdfast import *\nfrom random import *", "randint(1, 6)", "HF002"),
+    ],
+)
+def test_names_are_followed_through_an_import_of_everything(imports: str, body: str, rule: str) -> None:
+    """Else ``@workflow`` would be nobody's, and a body full of faults would pass."""
+    assert rules(module(body, imports=imports)) == [rule]
+
+
+def test_a_module_outside_of_the_standard_library_is_never_imported_to_be_judged(tmp_path: Path) -> None:
+    """An import runs its code."""
+    assert rules(module("anything()", imports="from holdfast import *\nfrom a_module_that_is_not_there import *")) == []
+
+
+def test_what_was_judged_is_counted(tmp_path: Path) -> None:
+    """A report without findings says of how many bodies: none is no praise."""
+    (tmp_path / "flow.py").write_text(
+        module("pass", imports="from holdfast import workflow") + module("pass", imports="")
+    )
+    (tmp_path / "order.py").write_text(
+        "from holdfast import machine\n@machine(key='id')\ndef order(state, event, cell):\n    return state\n"
+    )
+    report = lint_paths([tmp_path])
+    assert (report.workflows, report.machines, report.findings) == (2, 1, [])

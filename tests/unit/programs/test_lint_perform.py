@@ -9,7 +9,9 @@ from holdfast.programs.function.lint import lint_source
 
 def rules(body: str) -> list[str]:
     source = "import time\nimport holdfast\nfrom holdfast import perform, workflow\n\n@workflow\nasync def work(n):\n"
-    return [found.rule for found in lint_source(source + textwrap.indent(textwrap.dedent(body), "    "), "work.py")]
+    return [
+        found.rule for found in lint_source(source + textwrap.indent(textwrap.dedent(body), "    "), "work.py").findings
+    ]
 
 
 def test_a_function_that_is_performed_may_do_what_a_step_may() -> None:

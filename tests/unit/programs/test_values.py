@@ -138,8 +138,8 @@ def test_what_is_no_data_is_refused(value: Any) -> None:
     ids=str,
 )
 def test_data_that_does_not_fit_is_refused(stored: Any, kind: Any) -> None:
-    """The error shows the stored value and tells the author to widen the annotation."""
-    with pytest.raises(Undecodable, match=r"(?s)the result of f was stored as .*Make the annotation"):
+    """The error shows the stored value and tells the author to keep to the annotation, or to widen it."""
+    with pytest.raises(Undecodable, match=r"(?s)the result of f was stored as .*what the annotation says"):
         decode(encode(stored), kind, "the result of f")
 
 

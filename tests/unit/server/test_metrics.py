@@ -44,6 +44,7 @@ def test_metrics_count_runs_steps_commits_and_requests() -> None:
         for name in ("holdfast_audit_unsealed_seconds ", "holdfast_oldest_due_seconds "):
             assert any(line.startswith(name) for line in lines)
         assert not any(word in text for word in ("secret-", "acme", "ann"))
+        assert "_created" not in text
 
     asyncio.run(main())
 

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Holdfast, RunHandle, heartbeat, now, receive, step, step_info, workflow
 from holdfast.errors import InvalidRequest, RunFailed
+from holdfast.programs.function.decorators import Workflow
 from holdfast.testing import run_virtually, virtual_engine
 
 DAY = 86400
@@ -181,3 +182,23 @@ def test_virtual_time_begins_at_a_fixed_moment() -> None:
 
     moment = datetime.datetime.fromtimestamp(run_virtually(main()), datetime.UTC)
     assert (moment.year, moment.month, moment.day) == (2023, 11, 14)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_schedule_that_a_module_declares_runs_only_if_a_test_asks_for_it(asked: bool) -> None:
+    """Else every test that lets a day pass has its runs, too. One that the test makes runs in any case."""
+
+    async def nightly() -> str:
+        return "tidy"
+
+    declared: Workflow[[], str] = Workflow(nightly, name="engine.nightly", schedule="0 3 * * *")
+
+    async def main() -> list[str]:
+        async with virtual_engine(workflows=[declared], declared_schedules=asked) as app:
+            await app.schedules.create("mine", "engine.nightly", every=DAY / 2)
+            await asyncio.sleep(86_400)
+            return [run.id async for run in app.list()]
+
+    ids = run_virtually(main())
+    assert [id for id in ids if id.startswith("mine@")]
+    assert len([id for id in ids if "engine.nightly" in id]) == (1 if asked else 0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Holdfast, RunHandle, step
+from holdfast import Holdfast, RunHandle, step, workflow
 from holdfast.audit import records as r
 from holdfast.errors import InvalidRequest
 from holdfast.programs.function.decorators import STEPS
@@ -15,6 +15,12 @@ from holdfast.programs.function.values import encode
 from holdfast.runs import messages
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, notes, rested
+
+
+@workflow(name="context.elsewhere")
+async def elsewhere() -> None:
+    return None
+
 
 DEFINITIONS = replace(OPTIONS, checkpoint_events=1)
 
@@ -148,8 +154,8 @@ def test_a_run_that_has_ended_keeps_its_state_and_stands_nowhere(ground: Ground)
             await run.result(30)
             info = await run.instance()
             assert (info.state, info.engine.places, info.engine.status) == ({"a": 1}, (), "completed")
+            await app.start(elsewhere, id="two")
             with pytest.raises(InvalidRequest, match="only runs of definitions have a state"):
-                await app.start("context.elsewhere", id="two")
                 await app.run("two").instance()
             assert (await app.run("two").overview()).instance is None
 

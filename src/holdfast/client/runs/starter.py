@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.client.operators import operator_note
@@ -12,8 +12,10 @@ from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.run_ids import chosen_run_id, triggered_run_id
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
 from holdfast.journal.payload import Payload
+from holdfast.programs.definition.compiler.faults import nearest
 from holdfast.programs.function.bound import Bound
 from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.function.reversal import REVERSE
 from holdfast.programs.function.values import encode
 from holdfast.runs.birth import Birth, Pin, Trigger, check_id, origin_of
 from holdfast.store import protocol as p
@@ -52,6 +54,7 @@ class Starter:
 
     def __init__(self, app: Holdfast) -> None:
         self._app = app
+        self._served_names: set[str] = set()  # that a worker was seen to serve
 
     async def start(
         self, what: object, args: tuple[Any, ...], kwargs: dict[str, Any], options: NotedOptions
@@ -77,6 +80,8 @@ class Starter:
         _check_numbers_and_texts(priority, attributes)
         await check_workspace(self._app, tenant, origin.workspace)
         name, pin, input, keep = await self._called(what, known, tenant, args, kwargs)
+        if pin == Pin():
+            await self._check_known(name, key)
         birth = Birth(
             key=key,
             workflow=name,
@@ -101,9 +106,26 @@ class Starter:
             return
         if await self._app.definitions.to_start(name, self._app.tenant_of(tenant)) is not None:
             return
-        workers = await self._app.store.workers()
-        if not any(worker.serves.takes(p.FUNCTION, name) for worker in workers):
+        if not _served(name, await self._app.store.workers()):
             raise WorkflowUnknown(f"no workflow or definition {name!r} is known here, and no worker serves one.")
+
+    async def _check_known(self, name: str, key: p.Key) -> None:
+        """Raises WorkflowUnknown if workers are running and none of them knows the name, which is then misspelt.
+
+        Where none is running, the run waits for one. A run that is there already is found, whoever serves it now.
+        """
+        if name in self._served_names:
+            return
+        now = self._app.clock.now()
+        workers = [worker for worker in await self._app.store.workers() if worker.expires_at >= now]
+        if _served(name, workers):
+            self._served_names.add(name)
+        elif workers and not await self._app.store.get([key]):
+            names = sorted({served for worker in workers for served in worker.workflows if served != REVERSE})
+            raise WorkflowUnknown(
+                f"no workflow or definition {name!r} is known here, and no running worker serves one: correct the "
+                f"name, or start a worker that has it{nearest(name, names)}"
+            )
 
     async def call_by_name(self, reference: str, tenant: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """What a run of this workflow or definition is made of. Raises as ``start`` does."""
@@ -196,6 +218,10 @@ def started_run(answer: p.Answer, birth: Birth) -> p.Key:
             f"(it runs {answer.workflow!r}): choose {other}, or start it with the same arguments."
         )
     return p.Key(key.tenant, answer.run)
+
+
+def _served(name: str, workers: Sequence[p.WorkerRow]) -> bool:
+    return any(worker.serves.takes(p.FUNCTION, name) for worker in workers)
 
 
 def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:

@@ -6,9 +6,9 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,9 @@ from holdfast.journal.payload import Err, Failure, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments, cut, outcome, payload, revision
 from holdfast.journal.secrecy import visible
-from holdfast.kernel.commands import PATCH
 from holdfast.runs.kinds.table import is_gated, readable_kind
+
+NOT_NEEDED: Final = "not needed any more"
 
 
 class Mark(NamedTuple):
@@ -69,6 +70,7 @@ class Fold:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.open: dict[PromiseId, Item] = {}
+        self.timers: dict[PromiseId, tuple[Item, str]] = {}  # those of them that are timers, and when they fire
         self.delivered: dict[tuple[str, int], Item] = {}
 
     def take(self, entry: e.Entry) -> None:
@@ -92,11 +94,15 @@ class Fold:
                 item.detail = f"fires at {clock(moment(fire_at))}"
                 item.position = promise.path[-1]
                 self.open[promise] = self._add(item)
+                self.timers[promise] = item, item.detail
+            case e.ExecutionAwaiting(waiting_on=promises, kind=kind) if not isinstance(kind, e.Open):
+                self._wait(promises)
             case e.TimerFired(promise_id=promise) if promise in self.open:
                 timer = self.open.pop(promise)
+                del self.timers[promise]
                 timer.state, timer.until, timer.detail = "done", at, "fired"
-            case e.RandomGenerated(value=value) if value.startswith(PATCH):
-                name = value.removeprefix(PATCH).decode(errors="replace")
+            case e.RandomGenerated(value=value) if value.startswith(e.PATCH):
+                name = value.removeprefix(e.PATCH).decode(errors="replace")
                 self._add(Item("patch", f"patched({name!r})", at, detail="took the new path of this code change"))
             case e.SignalDelivered() | e.SignalReceived():
                 self._signal(event, at)
@@ -130,6 +136,13 @@ class Fold:
             item.attempts, item.until = attempt, at
             item.detail = f"{item.detail} {outcome(result)}"
 
+    def _wait(self, promises: Collection[PromiseId]) -> None:
+        """The journal lists all that the program waits for, so a timer that is not in the list is over: nothing else is
+        recorded of one that does not fire. One that is stopped for a while is listed again later."""
+        for promise, (item, fires) in self.timers.items():
+            if (promise in promises) != (item.state == "open"):
+                item.state, item.detail = ("open", fires) if promise in promises else ("dropped", NOT_NEEDED)
+
     def _signal(self, event: e.SignalDelivered | e.SignalReceived, at: datetime) -> None:
         key, is_revision = (event.signal_name, event.delivery_id), event.signal_name == e.REVISION
         name = revision(event.payload) if is_revision else f"signal {event.signal_name!r}"
@@ -144,8 +157,9 @@ class Fold:
     def _end(self, event: e.Event, at: datetime) -> None:
         for item in self.open.values():
             item.state = "dropped"
-            item.detail = f"{item.detail} (given up)" if item.kind != "timer" else "not needed any more"
+            item.detail = f"{item.detail} (given up)" if item.kind != "timer" else NOT_NEEDED
         self.open.clear()
+        self.timers.clear()
         match event:
             case e.ExecutionCompleted(result=Payload() as result):
                 self._add(Item("ended", "completed", at, "done", f"→ {payload(result)}"))

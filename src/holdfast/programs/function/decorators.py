@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from holdfast.errors import InvalidFunction, NotInWorkflow
+from holdfast.errors import InvalidFunction, NotInWorkflow, Undecodable
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
@@ -16,7 +16,7 @@ from holdfast.programs.function.bound import Bound
 from holdfast.programs.function.declared import check_repeatable
 from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
 from holdfast.programs.function.executor_names import named_executor
-from holdfast.programs.function.failures import unwrap
+from holdfast.programs.function.failures import misfit, unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.program import FunctionProgram
 from holdfast.programs.function.registry import Registry
@@ -144,10 +144,21 @@ class Step(Durable[R_co], Generic[P, R_co]):
             return value
         if loop.disposed:
             raise Halt
-        value = self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
+        value = self.value_of(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what), loop.program)
         if loop.program.first_edition is not None:
             self.got(loop.program, value, args)
         return value
+
+    def value_of(self, result: Payload, program: FunctionProgram) -> R_co:
+        """The value that the body gets. Raises StepFailed if it does not fit the annotation: the call has succeeded, so
+        it is undone, and not tried again. In older editions that raises Undecodable, which parks the run.
+        """
+        try:
+            return self.read_result(result)
+        except Undecodable as error:
+            if program.edition < 2:
+                raise
+            raise misfit(error) from error
 
     def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
         payload = self.write_call(args, kwargs, loop.program)
@@ -171,7 +182,8 @@ class Step(Durable[R_co], Generic[P, R_co]):
         args, kwargs = self.signature.read(input)
         call = inspect.signature(self.function).bind(*args, **kwargs)
         call.apply_defaults()  # else an omitted argument would hide those after it
-        values = (self.read_result(result), *call.args, *call.kwargs.values())
+        read = self.signature.read_result if program.edition < 2 else self.signature.read_result_anyway
+        values = (read(result), *call.args, *call.kwargs.values())
         return self.undo, self.undo.write_call(values[: self._undo_takes], {}, program)
 
     def got(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:

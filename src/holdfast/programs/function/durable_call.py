@@ -69,7 +69,7 @@ class DurableCall(Coroutine[Any, Any, R_co]):
 
     def _check_once(self) -> None:
         begun = self._submitted or self._running is not None
-        if begun and self._loop is not None and self._loop.program.begins_once:
+        if begun and self._loop is not None and self._loop.program.edition >= 2:
             what = self.definition.what
             raise InvalidFunction(f"this call of {what} has begun, and a call begins once: make another call of it")
 

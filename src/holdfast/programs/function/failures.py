@@ -8,7 +8,15 @@ import traceback
 from functools import lru_cache
 from typing import Final, cast
 
-from holdfast.errors import AuthorError, InvalidDefinition, InvalidFunction, NotAwaited, StepFailed, TransportFailed
+from holdfast.errors import (
+    AuthorError,
+    InvalidDefinition,
+    InvalidFunction,
+    NotAwaited,
+    StepFailed,
+    TransportFailed,
+    Undecodable,
+)
 from holdfast.journal.error_classes import written_details
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 
@@ -98,6 +106,12 @@ def _clean(text: str) -> str:
 def revive(failure: Failure, what: str) -> StepFailed:
     """The exception that a workflow sees: a StepFailed, and also the recorded class where that can be found."""
     return _class_for(failure.type)(f"{what} failed: {failure}", failure=failure)
+
+
+def misfit(error: Undecodable) -> StepFailed:
+    """The error of a value that was given just now and does not fit its annotation: a failure, not stored data that
+    newer code must learn to read."""
+    return StepFailed(str(error), failure=Failure(name_of(Undecodable), str(error)))
 
 
 @lru_cache(maxsize=512)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import InvalidFunction
 from holdfast.journal.events import All, AwaitKind
@@ -125,9 +125,10 @@ class JoinSet(Generic[T]):
         loop.scribe.consume(self._id, promise, self._members.ended[promise])
         outcome, definition, args = self._members.take(promise)
         payload = unwrap(outcome, definition.what)
-        value: T = definition.read_result(payload)
-        if isinstance(definition, Step):
-            definition.got(program, value, args)
+        if not isinstance(definition, Step):
+            return cast("T", definition.read_result(payload))
+        value: T = definition.value_of(payload, program)
+        definition.got(program, value, args)
         return value
 
     async def _wait(self, kind: AwaitKind) -> None:

@@ -2,15 +2,19 @@
 
 Only functions decorated with Holdfast's ``workflow`` or ``machine`` are judged, with everything written inside them.
 Steps are exempt, and so is a function inside a body that is only given to ``perform``. Names are followed through
-imports (``import time as t``, ``from datetime import datetime as dt``), never through assignments, so there are no
-false findings. A line is silenced by ``# holdfast: ignore[HF001]``, or by ``# holdfast: ignore`` for every rule.
+imports (``import time as t``, ``from datetime import datetime as dt``, ``from holdfast import *``), never through
+assignments, so there are no false findings. A line is silenced by ``# holdfast: ignore[HF001]``, or by
+``# holdfast: ignore`` for every rule.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
+import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -114,8 +118,16 @@ class Finding(msgspec.Struct, frozen=True, order=True):
         return f"{self.path}:{self.line}:{self.column}: {self.rule} {self.message}"
 
 
-def lint_source(source: str, path: str) -> list[Finding]:
-    """Judge one module's source. Raises InvalidRequest, with the position, where it is not Python."""
+class LintReport(msgspec.Struct, frozen=True):
+    """All findings, and how many workflows and machines were judged for them."""
+
+    findings: list[Finding]
+    workflows: int = 0
+    machines: int = 0
+
+
+def lint_source(source: str, path: str) -> LintReport:
+    """Judge one module's source. Raises InvalidRequest, with the position, if it is not Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
@@ -126,19 +138,21 @@ def lint_source(source: str, path: str) -> list[Finding]:
         ) from error
     imports = _imports(tree)
     durable = {function.name for function in _decorated(tree, imports, ("step", "action", "workflow"))}
+    bodies = {kind: _decorated(tree, imports, (kind,)) for kind in ("workflow", "machine")}
     found = {
         finding
-        for kind in ("workflow", "machine")
-        for body in _decorated(tree, imports, (kind,))
+        for kind, ours in bodies.items()
+        for body in ours
         for finding in _Judge(path, imports, body, durable, kind).findings()
     }
     lines = source.splitlines()
-    return sorted(finding for finding in found if not _silenced(lines[finding.line - 1], finding.rule))
+    findings = sorted(finding for finding in found if not _silenced(lines[finding.line - 1], finding.rule))
+    return LintReport(findings, len(bodies["workflow"]), len(bodies["machine"]))
 
 
-def lint_paths(paths: Iterable[str | Path]) -> list[Finding]:
+def lint_paths(paths: Iterable[str | Path]) -> LintReport:
     """Judge files, and every ``*.py`` below directories, in the order of their names."""
-    findings: list[Finding] = []
+    reports: list[LintReport] = []
     for path in map(Path, paths):
         if not path.exists():
             raise InvalidRequest(f"{path} does not exist: name a Python file or a directory of them")
@@ -147,8 +161,12 @@ def lint_paths(paths: Iterable[str | Path]) -> list[Finding]:
                 source = file.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise InvalidRequest(f"{file} cannot be read ({error})") from error
-            findings += lint_source(source, str(file))
-    return findings
+            reports.append(lint_source(source, str(file)))
+    return LintReport(
+        [finding for report in reports for finding in report.findings],
+        sum(report.workflows for report in reports),
+        sum(report.machines for report in reports),
+    )
 
 
 def _silenced(line: str, rule: str) -> bool:
@@ -167,8 +185,29 @@ def _imports(tree: ast.Module) -> dict[str, str]:
                 root = alias.name.partition(".")[0]
                 names[alias.asname or root] = alias.name if alias.asname else root
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+            for alias in node.names:
+                if alias.name == "*":
+                    names.update({name: f"{node.module}.{name}" for name in _exported(node.module)})
+                else:
+                    names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return names
+
+
+@cache
+def _exported(module: str) -> tuple[str, ...]:
+    """The names that ``from module import *`` binds: of Holdfast, and of the standard library's modules in the rules.
+
+    No other module is imported for this, because an import runs its code.
+    """
+    root = module.partition(".")[0]
+    ruled = {pattern.partition(".")[0] for patterns in _CALLS.values() for pattern in patterns}
+    if root != "holdfast" and not (root in ruled and root in sys.stdlib_module_names):
+        return ()
+    try:
+        loaded = importlib.import_module(module)
+    except ImportError:
+        return ()
+    return tuple(getattr(loaded, "__all__", None) or (name for name in vars(loaded) if not name.startswith("_")))
 
 
 def _full_name(node: ast.expr, imports: dict[str, str]) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.errors import EngineError
+from holdfast.errors import EngineError, Undecodable
 from holdfast.journal import events as e
 from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
@@ -24,7 +24,7 @@ from holdfast.journal.secrecy import scrubbed
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.compensation import Compensations
-from holdfast.programs.function.failures import continuation, describe, is_at_fault, unwrap
+from holdfast.programs.function.failures import continuation, describe, is_at_fault, misfit, unwrap
 from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
 from holdfast.runs.birth import child_id, id_in, lineage_of
@@ -73,15 +73,14 @@ class FunctionProgram:
         self._undoing: asyncio.Task[None] | None = None
         self._ended: Ending | None = None
         self._cancelled = False
-        self.begins_once = True  # see ``DurableCall``; not in older editions
-        self._awaits = True  # the edition has the second phase
+        self.edition = e.EDITION
         self._left = False  # the body has ended, and what it left behind is called off or stopped
 
     # -- the kernel's side -----------------------------------------------------------------------------------------
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self.idempotency_key = started.idempotency_key
-        self._awaits = self.begins_once = started.edition >= 2
+        self.edition = started.edition
         loop = self._loop = DurableLoop(scribe, self)  # type: ignore[abstract]  # it refuses the rest by name
         if started.edition:
             self.compensations = Compensations(started.carried)
@@ -131,7 +130,7 @@ class FunctionProgram:
             return self._waiting(loop)
         ending = self._ending(main)
         fails = type(ending) is Raised or type(ending) is Stopped
-        if self._awaits:
+        if self.edition >= 2:
             if not self._left:
                 self._leave(loop, fails=fails)
             if self._ends_wait and not self.children:
@@ -140,7 +139,7 @@ class FunctionProgram:
                 return self._closing(fails=fails)
         elif fails:
             loop.body_ended = self.first_edition is None  # tasks that it left behind end at their next command
-        if (fails or self._awaits) and not self._undo(loop, fails=fails):
+        if (fails or self.edition >= 2) and not self._undo(loop, fails=fails):
             return self._waiting(loop)
         if type(ending) is Continued and not self.compensations.failures:
             return msgspec.structs.replace(ending, carried=self.compensations.carried(self))
@@ -319,11 +318,22 @@ class FunctionProgram:
             loop.check_awaited()
             return Continued(signature.write(*again.arguments))
         loop.check_awaited()
-        return Returned(signature.write_result(value))
+        return Returned(self._result(value))
+
+    def _result(self, value: object) -> Payload:
+        """The result of the body. Raises StepFailed if it does not fit the annotation, by which it would be read."""
+        signature = self.workflow.signature
+        result = signature.write_result(value)
+        if self.edition >= 2:
+            try:
+                signature.read_result(result)
+            except Undecodable as error:
+                raise misfit(error) from error
+        return result
 
     def own(self, child: PromiseId) -> PromiseId:
         """A child workflow was called. Gives its promise back."""
-        if self._awaits:
+        if self.edition >= 2:
             self.children.add(child)
             self.fresh.add(child)
         return child
@@ -332,7 +342,7 @@ class FunctionProgram:
         """The body waits for this no longer. A call that must be awaited and may have begun is stopped; everything else
         is called off."""
         asked, scribe = self.compensations.asked, self._running().scribe
-        if self._awaits and (promise_id in asked or promise_id in self.children) and promise_id not in self.fresh:
+        if self.edition >= 2 and (promise_id in asked or promise_id in self.children) and promise_id not in self.fresh:
             if promise_id in asked:
                 self.compensations.given_up.add(promise_id)
             scribe.stop(promise_id)

@@ -87,8 +87,8 @@ def decode(payload: Payload, kind: Any = Any, what: str = "the value") -> Any:
         return msgspec.convert(plain, kind, dec_hook=read_foreign, builtin_types=_AS_IS, strict=True)
     except (msgspec.ValidationError, cbor2.CBORError, NotImplementedError, ValueError, TypeError) as error:
         raise Undecodable(
-            f"{what} was stored as {_short(payload.data)} and cannot be read as {kind}: {error}. Make the annotation "
-            "accept what older code stored."
+            f"{what} was stored as {_short(payload.data)} and cannot be read as {_type_name(kind)}: {error}. Return "
+            "what the annotation says, or make it accept what older code stored."
         ) from error
 
 
@@ -261,7 +261,15 @@ class Signature:
         return encode(value, self._result_of)
 
     def read_result(self, payload: Payload) -> Any:
+        """Read a result as its annotated type. Raises Undecodable."""
         return decode(payload, self._result, self._result_of)
+
+    def read_result_anyway(self, payload: Payload) -> Any:
+        """The same, or plain data if it does not fit: what undoes a call must not fail with it."""
+        try:
+            return self.read_result(payload)
+        except Undecodable:
+            return decode(payload)
 
 
 def _bounds(signature: inspect.Signature) -> tuple[float, float]:

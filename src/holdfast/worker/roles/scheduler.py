@@ -86,6 +86,8 @@ class Scheduler(Role):
         started: Callable[[], None],
         cancelled: Callable[[p.Key], None],
         worker: str,
+        *,
+        declares: bool,
     ) -> None:
         super().__init__()
         self._store = store
@@ -105,7 +107,7 @@ class Scheduler(Role):
         self._place: p.ItemKey | None = None
         self._rests_until = self._waiting_until = 0.0
         self._is_overlooked = False
-        self._has_declared = False
+        self._has_declared = not declares
 
     def ended(self, run: p.Key) -> None:
         """A run has ended here: a tick may have waited for it."""
