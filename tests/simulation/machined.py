@@ -40,7 +40,7 @@ from tests.simulation.faults import Faults, FaultyStore, Graves
 from tests.simulation.lockstep import true_store
 from tests.simulation.rules import Demand, Rules
 from tests.simulation.simulate import _abandon
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 FAULTY_SECONDS: Final = 100.0
 QUIET_SECONDS: Final = 300.0
