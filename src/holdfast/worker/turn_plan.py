@@ -186,6 +186,7 @@ class _SortedRequests:
             return True
         return bool(
             held.steps.keys() - set(self.abandon)
+            or held.meetings
             or any(errand.promise_id is not None for errand in self.errands)
             or (held.generation and any(errand.meets for errand in self.errands))
             or (held.gate is not None and held.gate.is_moving)

@@ -17,6 +17,8 @@ from holdfast.programs.machine.proposals import HELD
 from holdfast.runs.advice import Advice, AdviceCode, Awaited
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
+from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.signals import RESERVED
 from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
@@ -25,6 +27,8 @@ DEEPEST: Final = 10
 """So many runs below a run are explained with it."""
 SHOWN: Final = 3
 """So many waits, tasks and children of a run are in its sentences."""
+OPEN_TASKS: Final = 100
+"""Among so many open tasks of a run those are looked for that it does not wait for."""
 START: Final = "holdfast worker APP"
 
 
@@ -42,12 +46,20 @@ async def explain(store: Store, run: Run, now: int) -> Explained:
 
 
 async def _explain(store: Store, run: Run, now: int, depth: int) -> Explained:
+    found = await _standing(store, run, now, depth)
+    if not run.governed:
+        return found
+    tasks = await _asked_beside(store, run, {each.thing for each in found.advice}, now)
+    return Explained(" ".join([found.text, *(each.sentence for each in tasks)]), (*found.advice, *tasks))
+
+
+async def _standing(store: Store, run: Run, now: int, depth: int) -> Explained:
     if run.standing in ENDED:
-        return _written(_ended(run), *(await _open_tasks(store, run, now) if run.governed else ()))
+        return _written(_ended(run))
     if run.pause is not None:
         return _written(paused(run, now))
     if run.owner is not None:
-        return _written(*await _held(store, run, now))
+        return _written(await _held(store, run, now))
     if run.ready_at is not None:
         return _written(await _queued(store, run, now))
     return await _waiting(store, run, now, depth)
@@ -63,17 +75,17 @@ def _ended(run: Run) -> Advice:
     return Advice(code=AdviceCode.ENDED, sentence=sentence, thing=run.key.run)
 
 
-async def _open_tasks(store: Store, run: Run, now: int) -> list[Advice]:
-    """What people are asked about acts of a run beside what it waits for."""
-    open_ = await store.tasks(TaskQuery(run.key.tenant, "requested", run.key.run), SHOWN)
+async def _asked_beside(store: Store, run: Run, named: set[str], now: int) -> list[Advice]:
+    """What people are asked about acts of a run that it does not wait for now: a worker is at something else, or the
+    run has given the act up, or has ended."""
+    open_ = await store.tasks(TaskQuery(run.key.tenant, "requested", run.key.run), OPEN_TASKS)
+    beside = [task for task in open_ if task.id not in named]
     found = []
-    for task in open_:
+    for task in beside[:SHOWN]:
         asked = question_of(task, task.summary, now)
-        verb = "still asked" if run.standing in ENDED else "asked"
-        sentence = f"A person is {verb} what became of an act: `{asked.command}`."
-        if task.kind != "outcome":
-            sentence = f"It waits for {asked.words}, too."
-        found.append(_advice(asked, sentence))
+        still = "still " if run.standing in ENDED else ""
+        what = "what became of an act" if task.kind == "outcome" else "to answer"
+        found.append(_advice(asked, f"A person is {still}asked {what}: `{asked.command}`."))
     return found
 
 
@@ -107,21 +119,20 @@ def paused(run: Run, now: int) -> Advice:
             return found
 
 
-async def _held(store: Store, run: Run, now: int) -> list[Advice]:
+async def _held(store: Store, run: Run, now: int) -> Advice:
     moved = f"last moved {length(now - run.updated_at)} ago"
     workers = await store.workers()
     worker = next((worker for worker in workers if worker.id == run.owner), None)
     who = f"worker {run.owner}" + ("" if worker is None else f" (process {worker.pid} on {worker.host})")
     if worker is not None and worker.expires_at >= now:
         sentence = f"It is being worked on by {who}, and {moved}."
-        found = [Advice(code=AdviceCode.AT_WORK, sentence=sentence, thing=worker.id)]
-        return found + (await _open_tasks(store, run, now) if run.governed else [])
+        return Advice(code=AdviceCode.AT_WORK, sentence=sentence, thing=worker.id)
     silent = f"is silent, its lease ended {length(now - worker.expires_at)} ago" if worker else "is gone"
     missing = unserved(run, workers, now)
     if missing is None:
         sentence = f"It {moved}; {who} {silent}. Another worker takes it over."
-        return [Advice(code=AdviceCode.WAIT_WORKER, sentence=sentence)]
-    return [replace(missing, sentence=f"It {moved}; {who} {silent}. {missing.sentence}")]
+        return Advice(code=AdviceCode.WAIT_WORKER, sentence=sentence)
+    return replace(missing, sentence=f"It {moved}; {who} {silent}. {missing.sentence}")
 
 
 def unserved(run: Run, workers: Sequence[WorkerRow], now: int) -> Advice | None:
@@ -219,6 +230,8 @@ async def _describe(
     store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow], children: Mapping[str, Run], now: int
 ) -> Awaited:
     match wait.kind:
+        case "receive" if wait.name.startswith(RESERVED):
+            return _lane_signal(run, wait)
         case "receive":
             sending = command("signal", run.key.run, wait.name, "VALUE", tenant=run.key.tenant)
             words = f"signal {wait.name!r} (`{sending}` sends it)"
@@ -234,6 +247,13 @@ async def _describe(
             found = await readable_kind(kind).explain(store, run, wait, now)
             is_over = found.code == AdviceCode.FOLLOW_CHILD and found.thing not in children
             return replace(found, code=AdviceCode.WAIT_CALL) if is_over else found
+
+
+def _lane_signal(run: Run, wait: Wait) -> Awaited:
+    """What a lane of a machine waits for: nobody sends it a signal."""
+    if wait.name == LANE_EVENT:
+        return Awaited(AdviceCode.AWAITS_EVENT, f"events of machine {run.workflow}", run.workflow)
+    return Awaited(AdviceCode.WAIT_SPLIT, "what the lanes that it was split from hand over", run.workflow)
 
 
 def _is_late(wait: Wait, now: int) -> bool:
