@@ -270,10 +270,11 @@ class Simulation:
         evidence."""
         for _ in range(REST_LOOKS):
             await asyncio.sleep(3)
+            is_asked = await follower.round()
             if await self.store.orphaned_receipts(1):
                 self.reached["asked after its end"] += 1
                 continue
-            if await follower.round():
+            if is_asked:
                 continue
             busy = self.outside.under_way({process.app.worker.id for process in self.processes if process.app.worker})
             if not busy and not await self.store.evidence_due(1) and not await self.store.unsealed(1):
