@@ -115,17 +115,6 @@ class People:
             else:
                 await self._try(tasks.approve(task.id, by=who, tenant=task.tenant))
 
-    async def pass_on(self, task: TaskInfo) -> None:
-        """The holder cannot let the act be done: somebody else gets the task, or the holder refuses it."""
-        tasks, holder = self._simulation.client.tasks, task.delegated_to or task.owner
-        others = [who for who in (*NAMES, UNINVOLVED) if who != holder]
-        if self._source.random() < 0.5:
-            to = self._source.choice(others)
-            await self._try(tasks.assign(task.id, by="ann", to=to, tenant=task.tenant))
-            self._reached("passed on")
-        else:
-            await self._try(tasks.reject(task.id, by=holder, tenant=task.tenant))
-
     async def _try(self, answering: Any) -> None:
         try:
             with contextlib.suppress(TimeoutError, StoreUnavailable):

@@ -34,7 +34,6 @@ class Progress:
             AdviceCode.APPROVE: self._answer,
             AdviceCode.ANSWER_FORM: self._answer,
             AdviceCode.ANSWER_OUTCOME: self._answer,
-            AdviceCode.ASSIGN_TASK: self._assign,
             AdviceCode.CANCEL_RUN: self._cancel,
             AdviceCode.RESUME: self._resume,
             AdviceCode.LEAVE_CHILDREN: self._leave,
@@ -87,9 +86,6 @@ class Progress:
 
     async def _answer(self, advice: Advice) -> None:
         await self._people.settle(await self._simulation.client.tasks.get(advice.thing, tenant=self._tenant))
-
-    async def _assign(self, advice: Advice) -> None:
-        await self._people.pass_on(await self._simulation.client.tasks.get(advice.thing, tenant=self._tenant))
 
     async def _cancel(self, advice: Advice) -> None:
         await self._handle(self._tenant, advice.thing).cancel("nobody may answer")

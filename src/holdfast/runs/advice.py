@@ -20,7 +20,6 @@ class AdviceCode(enum.StrEnum):
     APPROVE = "approve"
     ANSWER_FORM = "answer_form"
     ANSWER_OUTCOME = "answer_outcome"
-    ASSIGN_TASK = "assign_task"
     CANCEL_RUN = "cancel_run"
     SEND_SIGNAL = "send_signal"
     FOLLOW_CHILD = "follow_child"
@@ -89,7 +88,6 @@ _SETTLE: Final = (
     "tasks.happened(), tasks.did_not_happen(), tasks.give_up()",
     "tasks.answer",
 )
-_ASSIGN: Final = ("holdfast tasks assign TASK --to NAME", "tasks.assign()", "tasks.assign")
 _SIGNAL: Final = ("holdfast signal RUN NAME VALUE", "run.signal()", "runs.signal")
 _RESUME: Final = ("holdfast resume RUN", "run.resume()", "runs.resume")
 _CHANGE: Final = ("holdfast schedules change SCHEDULE", "schedules.change()", "schedules.change")
@@ -98,7 +96,6 @@ MEANINGS: Final[Mapping[AdviceCode, Meaning]] = {
     AdviceCode.APPROVE: _act("it waits for a person to approve or reject an action", *_DECIDE),
     AdviceCode.ANSWER_FORM: _act("it waits for a person to answer a form", *_FILL_IN),
     AdviceCode.ANSWER_OUTCOME: _act("it waits for a person to say what became of an act", *_SETTLE),
-    AdviceCode.ASSIGN_TASK: _act("the holder of its task cannot let the act be done: another gets the task", *_ASSIGN),
     AdviceCode.CANCEL_RUN: _act(
         "none of those who are asked may answer: the run is cancelled, unless the time for an answer ends it",
         "holdfast cancel RUN",

@@ -17,7 +17,7 @@ from holdfast.programs.machine.proposals import HELD
 from holdfast.runs.advice import Advice, AdviceCode, Awaited
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
-from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.lanes import LANE_EVENT, is_lane
 from holdfast.runs.signals import RESERVED
 from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
@@ -49,7 +49,8 @@ async def _explain(store: Store, run: Run, now: int, depth: int) -> Explained:
     found = await _standing(store, run, now, depth)
     if not run.governed:
         return found
-    tasks = await _asked_beside(store, run, {each.thing for each in found.advice}, now)
+    named = {id for each in found.advice for id in (each.thing, each.more)}
+    tasks = await _asked_beside(store, run, named, now)
     return Explained(" ".join([found.text, *(each.sentence for each in tasks)]), (*found.advice, *tasks))
 
 
@@ -84,7 +85,7 @@ async def _asked_beside(store: Store, run: Run, named: set[str], now: int) -> li
     for task in beside[:SHOWN]:
         asked = question_of(task, task.summary, now)
         still = "still " if run.standing in ENDED else ""
-        what = "what became of an act" if task.kind == "outcome" else "to answer"
+        what = {"outcome": "what became of an act", "approval": "to approve an act"}.get(task.kind, "to answer a form")
         found.append(_advice(asked, f"A person is {still}asked {what}: `{asked.command}`."))
     return found
 
@@ -267,7 +268,13 @@ def _is_late(wait: Wait, now: int) -> bool:
 def _asked(run: Run, wait: Wait, task: TaskRow | None, kind: str, now: int) -> Awaited:
     """What people are asked. Once its time is over, no answer is taken, and a worker records that."""
     asked = _question(run.key.tenant, kind, wait.task or "", wait.name, wait.due, task, now)
-    return replace(asked, code=AdviceCode.WAIT_WORKER) if _is_late(wait, now) else asked
+    if _is_late(wait, now):
+        return replace(asked, code=AdviceCode.WAIT_WORKER)
+    if task is None or not is_unanswerable(task) or is_lane(task.run):
+        return asked
+    way = command("cancel", task.run, tenant=task.tenant)
+    words = f"{asked.words}; `{way}` ends the run without an answer"
+    return Awaited(AdviceCode.CANCEL_RUN, words, task.run, task.id, way)
 
 
 def question_of(task: TaskRow, name: str, now: int) -> Awaited:
@@ -290,21 +297,7 @@ def _question(tenant: str, kind: str, id: str, name: str, due: int | None, task:
             group = ("--group", groups_of(task)[0]) if task is not None and groups_of(task) else ()
             way = command("tasks", "complete", id, "--answer", "JSON", "--by", "NAME", *group, tenant=tenant)
             asked = Awaited(AdviceCode.ANSWER_FORM, f"{who} to answer {name!r}{until} (`{way}`)", id, command=way)
-    if task is not None and is_unanswerable(task):
-        way = command("cancel", task.run, tenant=tenant)
-        words = f"{asked.words}; `{way}` ends the run without an answer"
-        return Awaited(AdviceCode.CANCEL_RUN, words, task.run, id, way)
-    if task is not None and _needs_another(task):
-        giving = command("tasks", "assign", id, "--to", "NAME", tenant=tenant)
-        words = f"{asked.words}; `{giving}` gives it to somebody else"
-        return Awaited(AdviceCode.ASSIGN_TASK, words, id, asked.code, giving)
     return asked
-
-
-def _needs_another(task: TaskRow) -> bool:
-    """Whether it is with one person, who cannot let the act be done, so that it must go to another."""
-    holder = holder_of(task)
-    return holder is not None and (is_barred(task, holder) or holder in approvers(task))
 
 
 def _who(task: TaskRow) -> str:
