@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +15,10 @@ from holdfast import Holdfast, RetryPolicy, action, receive, step, workflow
 from holdfast.client.runs.explanation import explain
 from holdfast.client.runs.parking import ENDINGS, what_ends
 from holdfast.people.permissions import LEAST
+from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.machine import machine
+from holdfast.programs.machine.occurrences import Settled
+from holdfast.programs.machine.schemas import schema
 from holdfast.runs.advice import MEANINGS, Advice, AdviceCode
 from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
@@ -229,6 +235,44 @@ def test_a_lane_waits_for_events_and_nobody_is_told_to_signal_it(virtual: Ground
             await rested(app, lane)
             (advice,) = await app.run(lane).advice()
             assert (advice.code, advice.command) == (AdviceCode.AWAITS_EVENT, "")
+
+    virtual.play(main)
+
+
+@schema("advice/Sent@1")
+@dataclass
+class Sent:
+    key: str
+    after: float = 0.0
+
+
+@machine(key="key", effects=[far], name="advice.machine", lanes=1)
+def sending(state: str | None, event: Sent | Settled, cell: Cell) -> str | None:
+    if isinstance(event, Sent) and event.after:
+        cell.send(Sent(cell.key), after=timedelta(seconds=event.after))
+    elif isinstance(event, Sent):
+        cell.do(far)
+    return "sent"
+
+
+def test_a_cell_names_the_queue_that_nobody_serves_and_the_worker_that_its_timer_misses(virtual: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        without = msgspec.structs.replace(OPTIONS, queues={})
+        async with ground.engine(options=without) as app:
+            app.machine_kind.machines = {sending.name: sending}
+            await app.emit(Sent("a"))
+            await app.emit(Sent("b", 60.0))
+            await asyncio.sleep(10)
+            (advice,) = (await app.cell(sending, "a").diagnose()).causes
+            assert (advice.code, advice.thing) == (AdviceCode.SERVE_QUEUE, FAR)
+            (advice,) = (await app.cell(sending, "b").diagnose()).causes
+            assert advice.code == AdviceCode.WAIT_TIME
+            kill(app)
+        async with ground.engine(worker=False) as reader:
+            reader.machine_kind.machines = {sending.name: sending}
+            await asyncio.sleep(120)
+            found = (await reader.cell(sending, "b").diagnose()).causes
+            assert codes(found) == [AdviceCode.START_WORKER, AdviceCode.WAIT_TIME]
 
     virtual.play(main)
 

@@ -168,6 +168,10 @@ def test_whoever_reads_a_cell_that_is_between_two_lanes_is_told_so(monkeypatch: 
                     await app.changed(0.05)
             with pytest.raises(CellMoving, match="on its way"):
                 await app.cell(order, "o1").state()
+            found = await app.cell(order, "o1").diagnose()
+            assert (found.status, found.causes[0].code, found.causes[-1].code) == ("moving", "resume", "wait_split")
+            assert found.causes[0].command == f"holdfast resume {found.causes[0].run}"
+            assert found.causes[0].run in heirs
             for heir in heirs:
                 await app.run(heir).resume()
             await settled(app)
