@@ -16,7 +16,6 @@ from holdfast.client.schedules.backfill import BackfillInfo
 from holdfast.client.templates.emitter import EmittedInfo
 from holdfast.client.views.audit import AuditInfo, AuditKey
 from holdfast.client.views.cells import (
-    CellCause,
     CellDiagnosis,
     CellInfo,
     CellTrace,
@@ -46,14 +45,16 @@ from holdfast.client.views.window import TimelinePart, TimelineRow
 from holdfast.client.views.workers import WorkerInfo
 from holdfast.programs.machine.lanes.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.programs.machine.manifest_changes import MachineChange
+from holdfast.runs.advice import Advice, AdviceCode
 from holdfast.store.rows import RunCount
 
 __all__ = [
+    "Advice",
+    "AdviceCode",
     "AnswerInfo",
     "AuditInfo",
     "AuditKey",
     "BackfillInfo",
-    "CellCause",
     "CellDiagnosis",
     "CellInfo",
     "CellTrace",

@@ -125,7 +125,8 @@ SECTIONS: dict[str, list[str]] = {
         "CellTrace",
         "TraceItem",
         "CellDiagnosis",
-        "CellCause",
+        "Advice",
+        "AdviceCode",
         "DeadLetterInfo",
         "SentEvent",
         "EventPlace",
@@ -276,6 +277,7 @@ _MADE_BY_THE_ENGINE = ("Cell", "MachineEngine", "Policy", "RunHandle", "SyncRunH
 
 
 def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) -> str:
+    prefix = "await " if inspect.iscoroutinefunction(function) else ""  # one that is waited for is none any more
     function = inspect.unwrap(function)
     signature = inspect.signature(function)
     parameters: list[str] = []
@@ -293,7 +295,6 @@ def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) ->
             parameters.append("/")
     result = signature.return_annotation
     arrow = "" if result is signature.empty or name in ("action", "machine", "step", "workflow") else f" -> {result}"
-    prefix = "await " if inspect.iscoroutinefunction(function) else ""
     if name[:1].isupper():
         arrow = ""
     line = f"{prefix}{name}({', '.join(parameters)}){arrow}"

@@ -9,11 +9,13 @@ import pytest
 
 import holdfast
 from holdfast import testing, views
+from holdfast.client.runs.parking import ENDINGS
 from holdfast.errors import HoldfastError
+from holdfast.runs.advice import MEANINGS, AdviceCode
 from holdfast.server import OpenIdSettings, ServerSettings
 from holdfast.server.openid.settings import read_settings
 from holdfast.worker.options import WorkerOptions
-from tests.docs import definition_format, http_api, reference
+from tests.docs import advice, definition_format, http_api, reference
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -79,6 +81,19 @@ def test_the_file_of_settings_on_the_page_can_be_used(tmp_path: Path) -> None:
     (block,) = [each for each in blocks(ROOT / "docs" / "server.md", "yaml") if "issuer:" in each.text]
     (tmp_path / "oidc.yaml").write_text(block.text, encoding="utf-8")
     assert read_settings(tmp_path / "oidc.yaml").make_users
+
+
+def test_every_code_of_advice_is_in_the_table() -> None:
+    """The table is written from the enumeration."""
+    assert set(MEANINGS) == set(AdviceCode)
+    assert advice.write() in OPERATIONS, "python -m tests.docs.advice"
+
+
+@pytest.mark.parametrize("reason", ENDINGS)
+def test_every_reason_of_a_pause_is_explained_with_its_code(reason: str) -> None:
+    """The codes in the table for operators are those that advice has."""
+    (row,) = [line for line in OPERATIONS.splitlines() if re.search(rf"`{re.escape(reason.strip())}[ `]", line)]
+    assert row.endswith(f"| `{ENDINGS[reason]}` |")
 
 
 def test_every_parked_reason_is_explained() -> None:

@@ -41,6 +41,7 @@ KERNEL: Final = Judge(
 SAGAS: Final = Judge("sagas", ("tests/laws/sagas/test_known.py",))
 ACTS: Final = Judge("acts", ("tests/laws/test_act_ledger.py", "-k", "found_a_fault"))
 TREES: Final = Judge("trees", ("tests/laws/test_trees.py", "-k", "advice"))
+HELD_PARENTS: Final = Judge("held parents", ("tests/unit/worker/test_held_parents.py",))
 LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
 GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
@@ -925,9 +926,23 @@ MUTANTS: Final = (
     Mutant(
         "what-holds-a-child-is-not-explained",
         "src/holdfast/client/runs/explanation.py",
-        "for wait in waits if wait.run] if depth else []",
-        "for wait in waits if wait.run] if depth > DEEPEST else []",
+        "for child in list(children.values())[:SHOWN] if depth else []:",
+        "for child in list(children.values())[:SHOWN] if depth > DEEPEST else []:",
         (TREES,),
+    ),
+    Mutant(
+        "a-signal-that-is-awaited-is-said-to-come-by-itself",
+        "src/holdfast/client/runs/explanation.py",
+        "return Awaited(AdviceCode.SEND_SIGNAL, words",
+        "return Awaited(AdviceCode.WAIT_CALL, words",
+        (TREES,),
+    ),
+    Mutant(
+        "a-continued-run-is-kept-while-its-child-runs",
+        "src/holdfast/worker/messenger.py",
+        "elif held.generation and any(errand.meets for errand in work.errands):",
+        "elif False:",
+        (HELD_PARENTS,),
     ),
     Mutant(
         "what-was-done-first-is-undone-first",

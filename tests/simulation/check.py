@@ -22,8 +22,9 @@ from holdfast.store import protocol as p
 from tests.laws.programs import SIGNALS, play
 from tests.simulation.check_definitions import check_definitions
 from tests.simulation.check_gate import check_gate
+from tests.simulation.violation import Violation
 from tests.simulation.workload import act
-from tests.simulation.world import Simulation, Violation
+from tests.simulation.world import Simulation
 from tests.strands import strands
 
 PROGRAMS: dict[str, Workflow[..., Any]] = {workflow.name: workflow for workflow in (act, play, reverse, strands)}

@@ -16,7 +16,8 @@ from holdfast.runs.checkpoints import _content
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from tests.simulation.defined import UNDOABLE
-from tests.simulation.world import Simulation, Violation
+from tests.simulation.violation import Violation
+from tests.simulation.world import Simulation
 
 
 def check_definitions(simulation: Simulation, runs: list[p.Run]) -> None:

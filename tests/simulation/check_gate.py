@@ -30,7 +30,8 @@ from holdfast.tasks.answers import GIVEN_UP, is_about, verdict_of
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
 from tests.simulation.check_steering import Recorded, check_steering
 from tests.simulation.chronicle import Place
-from tests.simulation.world import Simulation, Violation
+from tests.simulation.violation import Violation
+from tests.simulation.world import Simulation
 
 EVERY = 10_000
 SKEW_SECONDS = 3.0

@@ -44,7 +44,7 @@ from holdfast.runs.lanes import LANE_DIGEST, LANE_EVENT, is_lane
 from holdfast.store import protocol as p
 from tests.simulation.books import FIRST, MACHINE, NEXT, SECRET, Told
 from tests.simulation.faults import Recorder
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 
 class Deed(msgspec.Struct, frozen=True):

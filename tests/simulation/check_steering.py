@@ -16,7 +16,8 @@ from holdfast.programs.function.decorators import STEPS, WORKFLOW
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.runs.birth import child_id, lineage_of
 from holdfast.store import protocol as p
-from tests.simulation.world import Simulation, Violation
+from tests.simulation.violation import Violation
+from tests.simulation.world import Simulation
 
 Recorded = list[tuple[p.AuditEntry, records.Record]]
 

@@ -31,7 +31,7 @@ from holdfast.testing.model_traces.exported import ACTIONS
 from holdfast.testing.model_traces.model import Model
 from holdfast.testing.model_traces.rules import refusals
 from holdfast.testing.model_traces.trace import Constants, TraceUser
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 AUTHORING: Final = frozenset(
     {"create_template", "activate_template", "pause_template", "resume_template", "archive_template"}

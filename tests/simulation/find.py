@@ -7,7 +7,7 @@ import sys
 
 from tests.simulation import situations
 from tests.simulation.simulate import simulate
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 
 def main(first: int, count: int) -> None:

@@ -27,11 +27,13 @@ from holdfast.errors import CellFull, HoldfastError
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes import cell_turn
-from holdfast.runs.lanes import is_lane, lane_id
+from holdfast.runs.advice import Advice, AdviceCode
+from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
+from tests.follower import Asked, Follower, Hand, NoProgress
 from tests.seeds import play_seeds
 from tests.simulation import books, broken
 from tests.simulation.books import FIRST, MACHINE, VERSIONS, Told
@@ -40,7 +42,7 @@ from tests.simulation.faults import Faults, FaultyStore, Graves
 from tests.simulation.lockstep import true_store
 from tests.simulation.rules import Demand, Rules
 from tests.simulation.simulate import _abandon
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 FAULTY_SECONDS: Final = 100.0
 QUIET_SECONDS: Final = 300.0
@@ -144,6 +146,10 @@ class MachineSimulation:
         self.world = World()
         self._made = 0
         self._worker_id = 0
+        source = random.Random(f"progress of {seed}")
+        self._followers = {
+            tenant: Follower(source, self._hands(tenant), self._look, self.reached) for tenant in TENANTS
+        }
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -288,21 +294,23 @@ class MachineSimulation:
             await asyncio.sleep(self.source.expovariate(0.3))
             await self._answer_all(0.6)
 
-    async def _answer_all(self, likely: float = 1.0) -> None:
+    async def _answer_all(self, likely: float) -> None:
         for tenant in TENANTS:
             async for task in self.client.tasks.list(tenant=tenant):
-                if self.source.random() >= likely:
-                    continue
-                try:
-                    if task.kind == "outcome":
-                        await self._report(task)
-                    elif self.source.random() < 0.7:
-                        await self.client.tasks.approve(task.id, by="ann", tenant=tenant)
-                    else:
-                        await self.client.tasks.reject(task.id, by="ann", tenant=tenant)
-                    self.reached[f"a task was answered: {task.kind}"] += 1
-                except HoldfastError as error:
-                    self.reached[f"{error.code} at {task.kind}: {error}"] += 1
+                if self.source.random() < likely:
+                    await self._answer_one(task)
+
+    async def _answer_one(self, task: Any) -> None:
+        try:
+            if task.kind == "outcome":
+                await self._report(task)
+            elif self.source.random() < 0.7:
+                await self.client.tasks.approve(task.id, by="ann", tenant=task.tenant)
+            else:
+                await self.client.tasks.reject(task.id, by="ann", tenant=task.tenant)
+            self.reached[f"a task was answered: {task.kind}"] += 1
+        except HoldfastError as error:
+            self.reached[f"{error.code} at {task.kind}: {error}"] += 1
 
     async def _report(self, task: Any) -> None:
         receipt = await self.store.receipt(task.tenant, task.details["receipt"])
@@ -355,15 +363,64 @@ class MachineSimulation:
                 raise self.world.troubles[0]
             if asyncio.get_running_loop().time() > end:
                 raise Violation(f"it never comes to rest: {left[:8]}")
-            for tenant in TENANTS:
-                for run in await self.store.find(p.Query(tenant), 100):
-                    if is_lane(run.key.run) and run.pause is not None and not run.pause.startswith("manifest: "):
-                        await self.client.run(run.key.run, tenant=tenant).resume()
-                for key in await self._parked(tenant):
-                    with contextlib.suppress(HoldfastError):
-                        await self.client.cell(MACHINE, key, tenant=tenant).release()
-            await self._answer_all()
+            reasons = [await self._follow(tenant, follower) for tenant, follower in self._followers.items()]
+            if not any(reasons) and not self.tasks and left == await self._left():
+                raise Violation(f"nothing says why: {left[:8]}")
             await asyncio.sleep(5)
+
+    async def _follow(self, tenant: str, follower: Follower) -> bool:
+        """Do what is advised for the cells of a tenant. Whether there was anything."""
+        rows = await self.store.find_cells(p.CellQuery(tenant, MACHINE), 1000)
+        known = {FIRST.key_schema.decode(row.key) for row in rows} if FIRST.key_schema is not None else set()
+        asked = []
+        for key in sorted({*KEYS, *known}):
+            causes = (await self.client.cell(MACHINE, key, tenant=tenant).diagnose()).causes
+            if any(each.meaning.sort != "rests" for each in causes):
+                asked.append(Asked(f"{tenant} {key}", causes))
+        runs = await self.store.find(p.Query(tenant), 100)
+        for run in runs:  # acts whose cells are gone are not of any cell
+            advice = await self.client.run(run.key.run, tenant=tenant).advice()
+            if any(each.meaning.sort != "rests" for each in advice):
+                asked.append(Asked(run.key.run, advice))
+        tasks = [task.id async for task in self.client.tasks.list(tenant=tenant)]
+        mark = [(run.key.run, run.version, run.arrived, run.consumed, run.pause) for run in runs], tasks
+        try:
+            await follower.round(asked, mark)
+        except NoProgress as error:
+            raise Violation(str(error)) from None
+        return bool(asked)
+
+    def _hands(self, tenant: str) -> dict[AdviceCode, Hand]:
+        """What people do for a tenant."""
+
+        async def release(advice: Advice) -> None:
+            await self.client.cell(MACHINE, advice.thing, tenant=tenant).release()
+
+        async def resume(advice: Advice) -> None:
+            await self.client.run(advice.thing, tenant=tenant).resume()
+
+        async def answer(advice: Advice) -> None:
+            await self._answer_one(await self.client.tasks.get(advice.thing, tenant=tenant))
+
+        async def apply(advice: Advice) -> None:
+            await self.client.machines.apply(advice.thing, tenant=tenant, by="bob")
+
+        async def work(_: Advice) -> None:
+            await self._boot(0.0, worker=True)
+
+        return {
+            AdviceCode.RELEASE_CELL: release,
+            AdviceCode.RESUME: resume,
+            AdviceCode.APPROVE: answer,
+            AdviceCode.ANSWER_OUTCOME: answer,
+            AdviceCode.FINISH_MANIFEST: apply,
+            AdviceCode.FIT_MANIFEST: work,
+            AdviceCode.START_WORKER: work,
+            AdviceCode.SERVE_CODE: work,
+        }
+
+    async def _look(self, advice: Advice) -> tuple[Advice, ...]:
+        raise Violation(f"no effect of these machines is a run: {advice}")
 
     async def _left(self) -> list[str]:
         found = [text for task in self.tasks if "._boot" not in (text := str(task.get_coro()))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import Holdfast
@@ -21,9 +22,9 @@ UNINVOLVED: Final = "eve"
 class People:
     """They answer through a client, or through a worker's process, which may die while they do."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, source: random.Random | None = None) -> None:
         self._simulation = simulation
-        self._source = simulation.source
+        self._source = source or simulation.source
 
     async def live(self) -> None:
         while not self._simulation.faults.healed:
@@ -102,23 +103,17 @@ class People:
         receipt = await self._simulation.store.receipt(task.tenant, task.details["receipt"])
         return None if receipt is None else self._simulation.outside.result((receipt.tenant, receipt.key))
 
-    async def settle(self) -> None:
-        """Answer whatever is open, so that every run can end."""
+    async def settle(self, task: TaskInfo) -> None:
+        """Those who may answer do."""
         tasks = self._simulation.client.tasks
-        async for task in tasks.list():
-            holder = task.delegated_to or task.owner
-            helpers = (holder,) if holder else (*NAMES, UNINVOLVED)
-            for who in helpers:
-                if task.kind == "form":
-                    await self._try(tasks.complete(task.id, {"word": who}, by=who, tenant=task.tenant))
-                elif task.two_person and task.delegated_to and any(said.who == who for said in task.answers):
-                    await self._try(tasks.reject(task.id, by=who, tenant=task.tenant))
-                elif task.kind == "outcome":
-                    await self._try(self._report(self._simulation.client, task, who, self._source.random()))
-                else:
-                    await self._try(tasks.approve(task.id, by=who, tenant=task.tenant))
-            if task.tier == "high" and task.delegated_to == task.starter:
-                await self._try(tasks.reject(task.id, by=helpers[0] or "ann", tenant=task.tenant))
+        holder = task.delegated_to or task.owner
+        for who in (holder,) if holder else (*NAMES, UNINVOLVED):
+            if task.kind == "form":
+                await self._try(tasks.complete(task.id, {"word": who}, by=who, tenant=task.tenant))
+            elif task.kind == "outcome":
+                await self._try(self._report(self._simulation.client, task, who, self._source.random()))
+            else:
+                await self._try(tasks.approve(task.id, by=who, tenant=task.tenant))
 
     async def _try(self, answering: Any) -> None:
         try:

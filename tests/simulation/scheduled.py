@@ -36,7 +36,7 @@ from tests.seeds import play_seeds
 from tests.simulation.faults import Faults, FaultyStore, Graves, SimulatedStore
 from tests.simulation.lockstep import true_store
 from tests.simulation.simulate import _abandon
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 FAULTY_SECONDS: Final = 300.0
 OPTIONS: Final = WorkerOptions(lease_seconds=6.0, retention_days=None, grace_seconds=1.0, crash_limit=1000)

@@ -15,7 +15,8 @@ from holdfast.testing.virtual import VirtualLoop
 from tests.simulation import broken
 from tests.simulation.beside import chosen_store
 from tests.simulation.check import check
-from tests.simulation.world import Simulation, Violation
+from tests.simulation.violation import Violation
+from tests.simulation.world import Simulation
 
 
 def simulate(seed: int, steps: int = 3) -> Counter[str]:

@@ -28,7 +28,7 @@ from tests.simulation.check_templates import OPERATOR, Ground, check_laws
 from tests.simulation.faults import Faults, FaultyStore, Graves, SimulatedStore
 from tests.simulation.lockstep import true_store
 from tests.simulation.simulate import _abandon
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 FAULTY_SECONDS: Final = 240.0
 QUIET_SECONDS: Final = 3600.0

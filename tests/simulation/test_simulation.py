@@ -164,6 +164,8 @@ FOUND: Final = {
     101720: "after a retry, another act at the place of a failed one was not counted, and the run wrote beyond its cap",
     3932: "a run was leased again before its release was answered, and forgotten with that answer",
     100727: "a retried parent got an empty result of a child whose result is large",
+    100013: "a continued run was kept by its worker while its child ran, and nothing said that it waited for the child",
+    2000042: "the same, for a child of a definition that had continued as a function",
 }
 """Seeds that found a bug, and what it was."""
 

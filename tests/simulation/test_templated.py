@@ -17,7 +17,7 @@ from holdfast.schedules.planner import OPEN
 from holdfast.store.memory import store as memory_store
 from tests.simulation.check_templates import ACTIONS, Ground, check_levels, check_story
 from tests.simulation.templated import simulate_tenants
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 SEEDS = range(1, 4)
 NAMED = {

@@ -37,7 +37,7 @@ from tests.seeds import play_seeds
 from tests.simulation.faults import Faults, FaultyStore, Graves, SimulatedStore
 from tests.simulation.lockstep import true_store
 from tests.simulation.simulate import _abandon
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 FAULTY_SECONDS: Final = 120.0
 HEALED_SECONDS: Final = 700.0

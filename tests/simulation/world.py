@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast import Holdfast, RunHandle
-from holdfast.client.filters import run_rows
-from holdfast.client.runs.pauses import is_parked
 from holdfast.errors import RunEnded, RunNotFound
 from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.runs.signals import keyed
@@ -32,8 +30,10 @@ from tests.simulation.operators import Operators
 from tests.simulation.outside import Outside
 from tests.simulation.people import NAMES, People
 from tests.simulation.process import Nowhere, Process
+from tests.simulation.progress import Progress
 from tests.simulation.rules import FEWER, RULES, STEERED_RULES, STRICT, TENANTS, Rules
 from tests.simulation.situations import Situations
+from tests.simulation.violation import Violation
 from tests.simulation.workload import Planner, act
 from tests.strands import script, strands
 
@@ -44,10 +44,6 @@ STEERED = 100_000
 """From this seed on."""
 DEFINED = 2_000_000
 """From this seed on runs are of definitions, steered by people, too."""
-
-
-class Violation(AssertionError):
-    """A law was broken."""
 
 
 def is_governed(seed: int) -> bool:
@@ -116,7 +112,7 @@ class Simulation:
         )
         await self.client.open()
         for _ in range(self.source.choice((1, 2, 3))):
-            self.spawn(self._boot(0.0))
+            self.spawn(self.boot(0.0))
         await asyncio.sleep(0.01)
         self._start_runs()
         self.spawn(self._disturb())
@@ -150,7 +146,7 @@ class Simulation:
 
     # -- processes -------------------------------------------------------------------------------------------------
 
-    async def _boot(self, delay: float) -> None:
+    async def boot(self, delay: float) -> None:
         await asyncio.sleep(delay)
         process = Process(self)
         self.processes.append(process)
@@ -159,7 +155,7 @@ class Simulation:
     def replace(self, process: Process) -> None:
         if process in self.processes:
             self.processes.remove(process)
-        self.spawn(self._boot(self.source.uniform(0.1, 10)))
+        self.spawn(self.boot(self.source.uniform(0.1, 10)))
 
     # -- what clients do -------------------------------------------------------------------------------------------
 
@@ -241,9 +237,11 @@ class Simulation:
                     source.choice(self.processes).die()
 
     async def _signal(self, handle: RunHandle[Any], name: str) -> None:
+        await self.signal(handle, name, self.source.choice(KEYS) if self.defined else None)
+
+    async def signal(self, handle: RunHandle[Any], name: str, key: str | None) -> None:
         """Each signal has another text, so that none can be lost or doubled unnoticed."""
         text = f"signal {next(self._numbers)}"
-        key = self.source.choice(KEYS) if self.defined else None
         await handle.signal(name, text, key=key)
         self.accepted.setdefault((handle.key, keyed(name, key)), []).append(text)
 
@@ -254,33 +252,29 @@ class Simulation:
         for process in self.processes:
             process.store.frozen_until = 0.0
         if not self.processes:
-            await self._boot(0.0)
+            await self.boot(0.0)
 
     async def _come_to_rest(self) -> None:
-        """Send signals and answer tasks until every run has ended."""
+        """Follow advice until every run has ended, and until what people are asked after its end is answered."""
         deadline = asyncio.get_running_loop().time() + HORIZON_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
+        follower = Progress(self)
+        while await follower.round() or self._starting() or self.operators.busy or not self.handles:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Violation("what is advised never ends")
             await asyncio.sleep(5)
-            open_runs = [run async for run in run_rows(self.client.store) if run.standing not in p.ENDED]
-            if not open_runs and len(self.handles) and not self._starting() and not self.operators.busy:
-                if self.governed:
-                    await self._end_acts()
-                return
-            if self.governed:
-                await self.people.settle()
-            for run in open_runs:
-                await self._nudge(run)
-        stuck = [f"{run.key.run}: {await self._handle(run).explain()}" for run in open_runs]
-        raise Violation(f"{len(open_runs)} runs do not end: {stuck}")
+        if self.governed:
+            await self._end_acts(follower)
 
-    async def _end_acts(self) -> None:
+    async def _end_acts(self, follower: Progress) -> None:
         """Wait for acts that no run waits for: their outcome is still recorded, or asked for, sealed and put into
         evidence."""
         for _ in range(REST_LOOKS):
             await asyncio.sleep(3)
-            await self.people.settle()
+            is_asked = await follower.round()
             if await self.store.orphaned_receipts(1):
                 self.reached["asked after its end"] += 1
+                continue
+            if is_asked:
                 continue
             busy = self.outside.under_way({process.app.worker.id for process in self.processes if process.app.worker})
             if not busy and not await self.store.evidence_due(1) and not await self.store.unsealed(1):
@@ -288,16 +282,3 @@ class Simulation:
 
     def _starting(self) -> bool:
         return any(task.get_coro().__name__ == "_start" for task in self.tasks)  # type: ignore[union-attr]
-
-    def _handle(self, run: p.Run) -> RunHandle[Any]:
-        return self.client.run(run.key.run, tenant=run.key.tenant)
-
-    async def _nudge(self, run: p.Run) -> None:
-        handle = self._handle(run)
-        if is_parked(run):
-            raise Violation(f"run {run.key.run} was parked: {run.pause}")
-        with contextlib.suppress(RunEnded, RunNotFound):
-            if run.pause is not None:
-                await handle.resume()
-            for name in ("left", "right"):
-                await self._signal(handle, name)

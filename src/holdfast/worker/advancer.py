@@ -248,7 +248,7 @@ class Advancer:
         gate = held.gate
         if gate is not None and (gate.wants_turn or gate.is_expired(self._clock.now())):
             return False
-        if held.steps or (gate is not None and gate.is_moving):
+        if held.steps or held.meetings or (gate is not None and gate.is_moving):
             return True
         return held.pause is None and self._executions.is_due_soon(held)
 

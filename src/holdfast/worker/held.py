@@ -65,6 +65,7 @@ class Held:
         "is_offered",
         "key",
         "lineage",
+        "meetings",
         "names",
         "parent",
         "parent_position",
@@ -110,6 +111,7 @@ class Held:
         self.warm: Execution | None = None  # the execution that was kept of it, until its inbox is read
         self.gate = RunCalls(run.writes) if run.governed else None
         self.lineage = 0
+        self.meetings = 0  # readings under way of children that it met again; it keeps its lease for them
         self.names: dict[str, str | None] = {}  # what the store was asked for the present turn
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
         self.inherited: set[PromiseId] | None = None  # the steps that its holder before may have begun

@@ -66,6 +66,7 @@ class Messenger:
 
     def settle_errands(self, held: Held, work: Plan, answer: p.Advanced) -> None:
         """Give the run what its errands came to."""
+        meetings: list[tuple[p.Start, p.Exists | p.Retired]] = []
         for errand, reply in work.paired(answer.attached):
             if not isinstance(errand, Errand) or reply is None:
                 continue
@@ -76,16 +77,26 @@ class Messenger:
                 and isinstance(errand.change, p.Start)
                 and (isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists)))
             ):
-                self._background(self._meet_again(held, errand.change, reply))
+                meetings.append((errand.change, reply))
+        if meetings:
+            held.meetings += 1
+            self._background(self._meet_again(held, meetings))
+        elif held.generation and any(errand.meets for errand in work.errands):
+            self._give_turn(held)  # it was kept in case it met one, and may be given back now
 
-    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists | p.Retired) -> None:
-        """A run has come to a place at which it, or another of its name, had a child before: this one, or another."""
+    async def _meet_again(self, held: Held, meetings: Sequence[tuple[p.Start, p.Exists | p.Retired]]) -> None:
+        """A run has come to places at which it, or another of its name, had children before: these, or others.
+
+        A run of a later generation keeps its lease until all is delivered: if it is lost before, its next holder asks.
+        """
         key, generation = held.key, held.generation
-        message = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
-        if message is not None:
-            await patiently(partial(self._committer.commit, p.Deliver(key, message)))
-            self.delivered(key)
-        self._give_turn(held)  # a retried run keeps its lease for this: if it is lost before, its next holder asks
+        for start, found in meetings:
+            message = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
+            if message is not None:
+                await patiently(partial(self._committer.commit, p.Deliver(key, message)))
+                self.delivered(key)
+        held.meetings -= 1
+        self._give_turn(held)
 
     def wake_others(self, work: Plan, answers: Sequence[p.Answer]) -> None:
         """Errands may concern others: runs held here read their inbox, the rest is claimed, work is the taker's."""

@@ -49,6 +49,7 @@ _STANDINGS: Final[dict[type[e.Event], Standing]] = {
 }
 
 
+_WAITS_SHOWN: Final = 20
 _GOING: Final = Projection("running")
 _HERE: Final = Place.HERE  # looked up once: each request of a turn is compared with them
 _GATE: Final = Place.GATE
@@ -185,6 +186,7 @@ class _SortedRequests:
             return True
         return bool(
             held.steps.keys() - set(self.abandon)
+            or held.meetings
             or any(errand.promise_id is not None for errand in self.errands)
             or (held.generation and any(errand.meets for errand in self.errands))
             or (held.gate is not None and held.gate.is_moving)
@@ -305,8 +307,13 @@ def _projection(
         return Projection("waiting", due, cancelling=cancelling), False
     if held.pause is not None:  # if it was resumed a moment ago, nobody else would take it up again
         due = now
-    waiting = msgspec.json.encode([_described(held, wait) for wait in execution.waits()[:20]]).decode()
+    waiting = msgspec.json.encode([_described(held, wait) for wait in _shown(execution.waits())]).decode()
     return Projection("waiting", due, waiting, cancelling, pause=pause), True
+
+
+def _shown(waits: list[Wait]) -> list[Wait]:
+    """The first waits; that its children may be left is never missing."""
+    return [*waits[:_WAITS_SHOWN], *(wait for wait in waits[_WAITS_SHOWN:] if wait.name == e.LEAVE_CHILDREN)]
 
 
 def _described(held: Held, wait: Wait) -> Wait:

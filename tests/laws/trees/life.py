@@ -1,7 +1,7 @@
 """One life: trees of runs on engines that die, and people who cancel, answer, say words and then follow advice.
 
 Everything comes from the seed. When the schedule is over nothing dies any more, no engine is started but where
-somebody is advised to, and nobody does anything but what ``explain`` advises for a run that no other run holds.
+somebody is advised to, and nobody does anything but what is advised for a run that no other run holds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from holdfast import Holdfast
 from holdfast.client.views.runs import RunInfo
 from holdfast.client.views.tasks import TaskInfo
 from holdfast.errors import HoldfastError
+from holdfast.runs.advice import Advice, AdviceCode
+from tests.follower import Asked, Follower, NoProgress
 from tests.laws.acts.life import ENDED, Violation
 from tests.laws.acts.process import PROCESS_OPTIONS, Process
-from tests.laws.trees.advice import Advice, NoAdvice, advised, mend_of, passes
 from tests.laws.trees.grow import Grower, shown
 from tests.laws.trees.plant import FLOW, hurried, tree
 from tests.laws.trees.world import FAR, MODERN, World, unhire, worlds
@@ -219,90 +220,66 @@ class Life:
 
     async def _follow(self) -> None:
         """Do what is advised, until every run has ended."""
-        before: object = None
-        idle = 0
+        hands = {
+            AdviceCode.SEND_SIGNAL: self._hear,
+            AdviceCode.APPROVE: self._settle,
+            AdviceCode.ANSWER_OUTCOME: self._settle,
+            AdviceCode.MEND_CODE: self._mend,
+            AdviceCode.LEAVE_CHILDREN: self._let_leave,
+            AdviceCode.START_WORKER: lambda _: self._open(),
+            AdviceCode.SERVE_QUEUE: lambda _: self._open(far=True),
+        }
+        follower = Follower(self.source, hands, self._look, self.reached, patience=IDLE_ROUNDS)
         while True:
             runs = {run.id: run for run in await self.runs()}
             open_ = [run for run in runs.values() if run.status not in ENDED]
-            tasks = [task.id async for task in self.app.tasks.list(tenant=self.tenant, status="requested")]
+            tasks = [task async for task in self.app.tasks.list(tenant=self.tenant, status="requested")]
             if not open_ and not tasks:
                 return
-            now = [(run.id, run.status, run.events, run.pause_reason) for run in runs.values()], tasks
-            idle, before = (idle + 1 if now == before else 0), now
+            now = [(run.id, run.status, run.events, run.pause_reason) for run in runs.values()], [*map(_id, tasks)]
             tops = [run for run in open_ if run.parent is None or runs[run.parent].status in ENDED]
-            asking_ended = (
-                [
-                    run
-                    for run in runs.values()
-                    if run.status in ENDED and " A person is still asked" in await self._explained(run)
-                ]
-                if not open_
-                else []
-            )
-            await self._follow_one(self.source.choice(tops or asking_ended), runs, idle)
+            if asking := {task.run for task in tasks} if not open_ else set():
+                tops = [runs[id] for id in sorted(asking)]
+            asked = [await self._asked(top, runs) for top in tops]
+            try:
+                await follower.round(asked, now, most=1)
+            except NoProgress as error:
+                raise Violation("no progress", str(error)) from None
             await asyncio.sleep(ROUND_SECONDS)
 
-    async def _explained(self, run: RunInfo) -> str:
-        return await self.app.run(run.id, tenant=self.tenant).explain()
-
-    async def _follow_one(self, run: RunInfo, runs: dict[str, RunInfo], idle: int) -> None:
-        said = await self._explained(run)
-        try:
-            choices = advised(said, self.tenant)
-            self._judge_words(run, runs, said, choices)
-            if idle > IDLE_ROUNDS:
-                raise Violation("no progress", f"{run.id}: {said}")
-            others = [each for each in choices if each.what != "leave"]
-            if not others or self.source.random() < 0.05:
-                others = [each for each in choices if each.what == "leave" and self.source.random() < 0.1] or others
-            if others:
-                await self._obey(self.source.choice(others), runs)
-        except NoAdvice as error:
-            raise Violation("advice", f"{run.id}: {error}; {said}") from None
-
-    def _judge_words(self, run: RunInfo, runs: dict[str, RunInfo], said: str, choices: list[Advice]) -> None:
-        """A run that waits for its children names one, and what moves it; every run says what moves it."""
-        if not [each for each in choices if each.what != "leave"] and not passes(said):
-            raise Violation("no remedy", f"{run.id}: {said}")
-        if any(each == Advice("leave", run.id) for each in choices):
+    async def _asked(self, run: RunInfo, runs: dict[str, RunInfo]) -> Asked:
+        """Why a run does not move. One that waits for its children has the advice for one of them."""
+        found = await self.app.run(run.id, tenant=self.tenant).advice()
+        if any(each.code == AdviceCode.LEAVE_CHILDREN and each.thing == run.id for each in found):
             held = [each.id for each in runs.values() if each.parent == run.id and each.status not in ENDED]
             self.reached["a run is held by its children"] += 1
-            if held and not any(f" {child}: " in said for child in held):
-                raise Violation("the child that holds its parent is not named", f"{held}: {said}")
+            if held and not any(each.run in held for each in found):
+                raise Violation("the child that holds its parent is not named", f"{held}: {found}")
+        return Asked(run.id, found)
 
-    async def _obey(self, advice: Advice, runs: dict[str, RunInfo]) -> None:
-        self.reached[f"advice: {advice.what}"] += 1
-        handle = self.app.run(advice.thing, tenant=self.tenant)
-        with contextlib.suppress(HoldfastError):  # it may have moved since
-            match advice.what:
-                case "signal":
-                    await self._say(advice.thing, advice.more)
-                case "approve" | "look":
-                    await self._decide(await self.app.tasks.get(advice.thing, tenant=self.tenant))
-                case "resume":
-                    await self._mend((await handle.info()).pause_reason)
-                    self.world.resumed.add(advice.thing)
-                    self.world.tell(f"{advice.thing} is resumed")
-                    await handle.resume()
-                case "leave":
-                    self.world.tell(f"{advice.thing} is to end without its children")
-                    await handle.cancel("enough", leave_children=True)
-                case "work":
-                    await self._open()
-                case "serve":
-                    await self._open(far=True)
-                case other:
-                    raise AssertionError(other)
+    async def _hear(self, advice: Advice) -> None:
+        await self._say(advice.thing, advice.more)
 
-    async def _mend(self, reason: str | None) -> None:
-        """Do what the reason of a pause says."""
-        if reason is None:
-            return
-        mend = mend_of(reason)
-        self.reached[f"mend: {mend}"] += 1
-        if mend == "fit":
-            self.world.fits = True
-            return
+    async def _settle(self, advice: Advice) -> None:
+        await self._decide(await self.app.tasks.get(advice.thing, tenant=self.tenant))
+
+    async def _look(self, advice: Advice) -> tuple[Advice, ...]:
+        return await self.app.run(advice.thing, tenant=self.tenant).advice()
+
+    async def _let_leave(self, advice: Advice) -> None:
+        self.world.tell(f"{advice.thing} is to end without its children")
+        await self.app.run(advice.thing, tenant=self.tenant).cancel("enough", leave_children=True)
+
+    async def _mend(self, advice: Advice) -> None:
+        """Mend all code, deploy it, and resume the run."""
+        self.world.fits = True
         for process in list(self._processes):
             await self._end(process)
         await self._open(modern=True)
+        self.world.resumed.add(advice.thing)
+        self.world.tell(f"{advice.thing} is resumed")
+        await self.app.run(advice.thing, tenant=self.tenant).resume()
+
+
+def _id(task: TaskInfo) -> str:
+    return task.id

@@ -80,6 +80,10 @@ def test_explain_is_one_sentence(holdfast: Invoke) -> None:
     record = lines(holdfast("explain", "waiting", "--tenant", "acme", "--json"))[0]
     assert record["status"] == "waiting"
     assert "signal 'ok'" in record["explanation"]
+    (advice,) = record["advice"]
+    assert (advice["code"], advice["thing"], advice["more"]) == ("send_signal", "waiting", "ok")
+    assert advice["command"] == "holdfast signal waiting ok VALUE --tenant acme"
+    assert lines(holdfast("show", "waiting", "--tenant", "acme", "--json"))[0]["advice"][0]["code"] == "send_signal"
 
 
 def test_a_run_is_started_once_for_one_id(holdfast: Invoke) -> None:

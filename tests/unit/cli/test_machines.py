@@ -95,7 +95,7 @@ def test_one_cell_is_shown_traced_and_diagnosed(holdfast: Invoke) -> None:
     assert [each["kind"] for each in trace["items"]] == ["event", "emitted", "changed"]
     assert "`holdfast cells release cli_tank 3`" in holdfast("cells", "diagnose", "cli_tank", "3").stdout
     (diagnosis,) = lines(holdfast("cells", "diagnose", "cli_tank", "3", "--json"))
-    assert diagnosis["causes"][0]["kind"] == "parked"
+    assert diagnosis["causes"][0]["code"] == "release_cell"
     missing = holdfast("cells", "show", "cli_tank", "9")
     assert (missing.exit_code, "no cell of key 9" in missing.stderr) == (3, True)
     assert holdfast("cells", "show", "cli_tank", "nine").exit_code == 2

@@ -50,6 +50,8 @@ def test_it_is_changed_paused_resumed_explained_and_deleted(holdfast: Invoke) ->
     assert "is changed: every 15m 0s" in holdfast("schedules", "change", "nightly", "--every", "15m").stdout
     assert holdfast("schedules", "pause", "nightly", "--reason", "look").stdout == "schedule nightly is paused\n"
     assert "It is paused (look)" in holdfast("schedules", "explain", "nightly").stdout
+    advice = json.loads(holdfast("schedules", "explain", "nightly", "--json").stdout)["advice"]
+    assert (advice[0]["code"], advice[0]["command"]) == ("resume_schedule", "holdfast schedules resume nightly")
     assert "schedule nightly is active; the next tick is" in holdfast("schedules", "resume", "nightly").stdout
     sentences = json.loads(holdfast("schedules", "explain", "nightly", "--json").stdout)["explanation"]
     assert sentences[0] == "Schedule nightly starts order: every 15m 0s."

@@ -179,7 +179,9 @@ async def _items(app: Holdfast, things: Things) -> list[Any]:
 
 
 async def _causes(app: Holdfast, things: Things) -> list[Any]:
-    return [each for each in (await _cell(app, things).diagnose()).causes if each.kind not in ("missing", "no_worker")]
+    return [
+        each for each in (await _cell(app, things).diagnose()).causes if each.code not in ("missing", "start_worker")
+    ]
 
 
 async def _tail(app: Holdfast, things: Things) -> list[Any]:
@@ -245,6 +247,7 @@ CALLS: dict[str, Call] = {
     "RunHandle.journal": lambda app, it: _run(app, it, it.paid).journal(),
     "RunHandle.tail": lambda app, it: _run(app, it, it.paid).tail(),
     "RunHandle.explain": lambda app, it: _run(app, it, it.child).explain(),
+    "RunHandle.advice": lambda app, it: _run(app, it, it.child).advice(),
     "RunHandle.verify": lambda app, it: _run(app, it, it.paid).verify(),
     "RunHandle.evidence": lambda app, it: _run(app, it, it.paid).evidence(values=True, anew=True),
     "RunHandle.children": lambda app, it: _run(app, it).children(),
@@ -334,6 +337,7 @@ CALLS: dict[str, Call] = {
     "Schedules.show": lambda app, it: app.schedules.show(it.schedule, tenant=it.tenant),
     "Schedules.list": lambda app, it: app.schedules.list(tenant=it.tenant),
     "Schedules.page": lambda app, it: app.schedules.page(tenant=it.tenant),
+    "Schedules.advice": lambda app, it: app.schedules.advice(it.schedule, tenant=it.tenant),
     "Schedules.explain": lambda app, it: app.schedules.explain(it.schedule, tenant=it.tenant),
     "Schedules.create": lambda app, it: app.schedules.create(
         f"new {it.schedule}", leaf, cron="0 3 * * *", tenant=it.tenant

@@ -56,7 +56,7 @@ def explained(workflow: Any, later: int) -> str:
 
     async def main() -> str:
         store, row = await waiting(workflow)
-        return await explain(store, row, row.updated_at + later)
+        return (await explain(store, row, row.updated_at + later)).text
 
     return asyncio.run(main())
 
@@ -112,9 +112,9 @@ def test_a_worker_that_is_silent_does_not_work_on_a_run() -> None:
 
     async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
         held = replace(row, owner="w-1")
-        alive = await explain(store, held, row.updated_at + 1_000_000)
+        alive = (await explain(store, held, row.updated_at + 1_000_000)).text
         assert alive == "It is being worked on by worker w-1 (process 77 on host-1), and last moved 1.0 seconds ago."
-        gone = await explain(store, held, worker.expires_at + 5 * MINUTE)
+        gone = (await explain(store, held, worker.expires_at + 5 * MINUTE)).text
         assert "worker w-1 (process 77 on host-1) is silent, its lease ended 5 minutes ago." in gone
 
     with_store(check)
@@ -125,8 +125,8 @@ def test_a_worker_that_is_silent_serves_nobody() -> None:
 
     async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
         ready = replace(row, ready_at=row.updated_at)
-        assert "waits for a worker that is free" in await explain(store, ready, row.updated_at)
-        assert "no worker is running" in await explain(store, ready, worker.expires_at + MINUTE)
+        assert "waits for a worker that is free" in (await explain(store, ready, row.updated_at)).text
+        assert "no worker is running" in (await explain(store, ready, worker.expires_at + MINUTE)).text
 
     with_store(check)
 
@@ -135,7 +135,9 @@ def test_a_pause_comes_with_its_length() -> None:
     """In words that can be read aloud."""
 
     async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
-        sentence = await explain(store, replace(row, pause="paused by request: lunch"), row.updated_at + 5 * MINUTE)
+        sentence = (
+            await explain(store, replace(row, pause="paused by request: lunch"), row.updated_at + 5 * MINUTE)
+        ).text
         assert sentence.startswith("It has been paused for 5 minutes: paused by request: lunch. `holdfast resume r-1` ")
 
     with_store(check)
@@ -165,7 +167,7 @@ def test_a_worker_that_is_silent_runs_no_step_and_serves_no_queue() -> None:
             (row,) = await ground.store.get([p.Key("default", "one")])
             silent, now = await ground.store.workers(), ground.clock.now()
             await ground.store.register(p.WorkerRow("w-2", "host-1", 77, (), ("explaining-far",), now, 0), 15.0)
-            said = await explain(ground.store, row, now)
+            said = (await explain(ground.store, row, now)).text
             assert f"which another worker takes over: worker {silent[0].id}, which ran it, is silent" in said
 
     Ground(None).play(main)

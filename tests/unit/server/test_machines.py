@@ -41,7 +41,7 @@ def test_machines_and_cells_are_listed_and_shown() -> None:
             trace = (await client.get("/v1/cells/cli_tank/1/trace")).json()
             assert [each["kind"] for each in trace["items"]] == ["event", "emitted", "changed"]
             diagnosis = (await client.get("/v1/cells/cli_tank/3/diagnosis")).json()
-            assert diagnosis["causes"][0]["kind"] == "parked"
+            assert diagnosis["causes"][0]["code"] == "release_cell"
             for path in (
                 "cells/cli_tank/9",
                 "cells/cli_tank/9/trace",

@@ -125,7 +125,7 @@ def test_an_event_from_outside_is_refused_while_a_parked_cell_is_full(virtual: G
             with pytest.raises(LaneFull, match=r"3 events are held for cell 'a' of held\.list, .*release the cell"):
                 await app.emit(HeldTold("a", refused), id=f"e{refused}")
             (parked,) = (await app.cell(listing, "a").diagnose()).causes
-            assert parked.text.endswith("No more are taken in for it from outside.")
+            assert parked.sentence.endswith("No more are taken in for it from outside.")
             await app.emit(HeldTold("b", 1))
             Bug.there = False
             await app.cell(listing, "a").release()

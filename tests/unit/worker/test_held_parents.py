@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, RunCancelled, receive, step, workflow
+from holdfast import Holdfast, RunCancelled, continue_as_new, receive, step, workflow
+from holdfast.runs.advice import AdviceCode
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import Ground, rested
 
@@ -119,5 +121,34 @@ def test_a_workflow_may_limit_the_wait_for_its_children(virtual: Ground) -> None
             with pytest.raises(RunCancelled, match="left before they had ended: one~1"):
                 await app.run("one").result(200)
             assert UNDONE == ["hurried"]
+
+    virtual.play(main)
+
+
+@workflow(name="held.continuing")
+async def continuing(left: int = 1) -> Any:
+    return continue_as_new(left - 1) if left else await asyncio.gather(slow(), slow())
+
+
+def test_a_run_that_has_continued_is_given_back_while_its_children_run(virtual: Ground) -> None:
+    """It was kept in case it met children of an earlier generation: its row said that a worker was at it, for as long
+    as its children ran, and not what they waited for. See seed 100013 of the simulation."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(continuing, slow) as app:
+            run = await app.start(continuing, id="one")
+            while (await run.info()).generation == 0:
+                await app.changed(1)
+            await app.changed(30)
+            (row,) = await app.store.get([run.key])
+            assert (row.standing, row.owner) == ("waiting", None)
+            asked = [(each.code, each.thing, each.run) for each in await run.advice()]
+            children = sorted({thing for code, thing, _ in asked if code == AdviceCode.FOLLOW_CHILD})
+            assert len(children) == 2
+            assert [each for each in asked if each[2]] == [(AdviceCode.SEND_SIGNAL, child, child) for child in children]
+            for child in children:
+                await app.run(child).signal("go")
+                await app.run(child).signal("cleaned")
+            await run.result(60)
 
     virtual.play(main)

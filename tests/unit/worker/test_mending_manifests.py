@@ -146,11 +146,14 @@ def test_a_cell_is_not_said_to_wait_for_what_is_held(virtual: Ground) -> None:
     async def main(ground: Ground) -> None:
         async with shop(ground, FAULTY) as app:
             await park(app, held=1)
-            assert [each.kind for each in (await app.cell(KIND, "a").diagnose()).causes] == ["parked", "receipt"]
+            assert [each.code for each in (await app.cell(KIND, "a").diagnose()).causes] == [
+                "release_cell",
+                "wait_call",
+            ]
             till.open()
             while len((await record(app)).held) < 2:
                 await app.changed(0.1)
-            assert [each.kind for each in (await app.cell(KIND, "a").diagnose()).causes] == ["parked"]
+            assert [each.code for each in (await app.cell(KIND, "a").diagnose()).causes] == ["release_cell"]
             (listed,) = [each async for each in app.machines.cells(KIND)]
             assert (listed.held, listed.intents) == (2, ())
 
@@ -168,7 +171,7 @@ def test_a_fork_has_the_receipts_that_are_held(virtual: Ground) -> None:
         async with shop(ground, MENDED) as app:
             for tenant in ("later", "last"):
                 cell = app.cell(KIND, "a", tenant=tenant)
-                assert [each.kind for each in (await cell.diagnose()).causes][:1] == ["parked"]
+                assert [each.code for each in (await cell.diagnose()).causes][:1] == ["release_cell"]
                 await cell.release(by="ann")
                 while (state := await cell.state()) is None or state.stage == "charging":
                     await app.changed(0.1)

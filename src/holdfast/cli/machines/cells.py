@@ -191,7 +191,7 @@ def diagnose(machine: str, key: str | None, app: str, tenant: str, store: str | 
         output.emit(diagnosis_record(found))
         return
     for cause in found.causes:
-        output.say(f"{cause.text} `{cause.remedy}`" if cause.remedy else cause.text)
+        output.say(f"{cause.sentence} `{cause.command}`" if cause.command else cause.sentence)
 
 
 @cells.command()

@@ -10,9 +10,10 @@ from holdfast.cli import options, output, session
 from holdfast.cli.output import TableCell
 from holdfast.cli.timeline import item_rows
 from holdfast.client.engine import Holdfast
+from holdfast.client.runs.progress import RunDetails
 from holdfast.client.views.instances import InstanceInfo, PlaceInfo
 from holdfast.client.views.journal import JournalEntry, entry_record
-from holdfast.client.views.overview import RunOverview, overview_record
+from holdfast.client.views.overview import RunOverview, advice_record, overview_record
 from holdfast.client.views.runs import RunInfo
 from holdfast.client.views.times import clock, iso, present, span
 from holdfast.client.views.values import plain, quoted
@@ -156,17 +157,17 @@ def write_entry(entry: JournalEntry, as_json: bool) -> None:
 @click.command()
 @options.one_run
 def explain(run: str, tenant: str, store: str | None, as_json: bool) -> None:
-    """Say in one sentence what a run waits for, since when, and what would move it."""
+    """Say what a run waits for, since when, and what would move it. With --json each reason has a code."""
 
-    async def work(app: Holdfast) -> tuple[RunInfo, str]:
-        handle = app.run(run, tenant=tenant)
-        return await handle.info(), await handle.explain()
+    async def work(app: Holdfast) -> RunDetails:
+        return await app.run(run, tenant=tenant).details()
 
-    info, sentence = session.on_store(session.url_of(store), work)
+    found = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit({"id": run, "tenant": tenant, "status": info.status, "explanation": sentence})
+        head = {"id": run, "tenant": tenant, "status": found.run.status}
+        output.emit({**head, "explanation": found.explanation, "advice": advice_record(found.advice)})
     else:
-        output.say(sentence)
+        output.say(found.explanation)
 
 
 def refuse_ended(run: RunInfo, change: str) -> None:

@@ -12,9 +12,11 @@ from holdfast.cli.pages import note_rest, read_list
 from holdfast.cli.schedules.options import one_schedule
 from holdfast.client.engine import Holdfast
 from holdfast.client.schedules.explanation import outcome_words
+from holdfast.client.views.overview import advice_record
 from holdfast.client.views.schedules import ScheduleInfo, TickInfo, schedule_json
 from holdfast.client.views.times import clock
 from holdfast.client.views.values import compact
+from holdfast.runs.advice import Advice
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.schedules.schedule import Status
 
@@ -115,12 +117,12 @@ def _section(title: str, rows: list[list[output.Part]]) -> None:
 def explain(id: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Say in words what the schedule ID does, why a tick was not started, and what comes next."""
 
-    async def work(app: Holdfast) -> Sequence[str]:
-        return await app.schedules.explain(id, tenant=tenant)
+    async def work(app: Holdfast) -> tuple[Sequence[str], Sequence[Advice]]:
+        return await app.schedules.explain(id, tenant=tenant), await app.schedules.advice(id, tenant=tenant)
 
-    sentences = session.on_store(session.url_of(store), work)
+    sentences, advice = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit({"schedule": id, "explanation": list(sentences)})
+        output.emit({"schedule": id, "explanation": list(sentences), "advice": advice_record(advice)})
         return
     for sentence in sentences:
         output.say(sentence)

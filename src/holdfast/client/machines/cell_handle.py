@@ -175,14 +175,19 @@ class CellHandle(Generic[S]):
 
     @operation("machines.see")
     async def diagnose(self) -> CellDiagnosis:
-        """Why it does not move: each cause as a word, a sentence, and the command that would move it."""
-        run, record = await self._located()
-        trace, line = await self.trace(limit=50, most_read=20_000), await self._line()
+        """Why it does not move: each cause with a code, a sentence, and the command that would move it."""
+        try:
+            run, record = await self._located()
+            last = (await self.trace(limit=50, most_read=20_000)).items
+        except CellMoving:
+            run, record, last = None, None, []
+        line = await self._line()
         lane, now = self.lane_key if run is None else run.key, self._app.clock.now()
-        limit, last = self._app.machine_kind.held_limit, trace.items
+        limit = self._app.machine_kind.held_limit
         it = Diagnosed(self._machine, self.key, self._bytes, lane, run, record, last, now, line, limit)
         causes = tuple([cause async for cause in causes_of(self._app.store, it)])
-        status = "missing" if record is None else record.status
+        absent = "moving" if it.is_moving else "missing"
+        status = absent if record is None else record.status
         return CellDiagnosis(machine=self._machine.name, key=self.key, status=status, causes=causes)
 
     @operation("machines.release")

@@ -6,19 +6,24 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
-from holdfast.client.views.cells import CellCause, TraceItem, shown_key
+from holdfast.client.runs.explanation import paused, question_of
+from holdfast.client.views.cells import TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
+from holdfast.kernel.waits import Wait
 from holdfast.programs.machine.kind import HELD_LIMIT
 from holdfast.programs.machine.lanes.envelopes import Addressed, read_envelope
 from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
+from holdfast.runs.advice import Advice, AdviceCode
 from holdfast.runs.birth import child_id
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.child import WORKFLOW
+from holdfast.runs.kinds.step import STEP, queued_step
 from holdfast.runs.lanes import LANE_EVENT
 from holdfast.runs.times import length, moment, when
 from holdfast.store import protocol as p
@@ -51,28 +56,44 @@ class Diagnosed(msgspec.Struct, frozen=True):
         """The lane that asked for an effect: its own, or one that had the cell before."""
         return self.run if intent.origin is None else next((r for r in self.line if r.root == intent.origin), None)
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether its lanes are being split, so that the last of them does not have its cells yet."""
+        return any(run.split == p.INHERITS for run in self.line)
+
+    @property
+    def has_late_timer(self) -> bool:
+        timers = () if self.record is None else self.record.timers
+        return bool(timers) and timers[0].wake_at <= self.now
+
+    @property
+    def shown(self) -> str:
+        """Its key, as commands take it."""
+        return "" if self.key is None else shown_key(self.key)
+
     def command(self, *words: str) -> str:
-        named = () if self.key is None else (shown_key(self.key),)
+        named = () if self.key is None else (self.shown,)
         return command(words[0], words[1], self.machine.name, *named, *words[2:], tenant=self.lane.tenant)
 
 
-async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
+async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[Advice]:
     """The causes, the one to look at first in front."""
     record, waiting = it.record, await _unhandled(store, it)
     for cause in _stopped(it):
         yield cause
-    if waiting or record is None or it.open:
+    if waiting or record is None or it.open or it.has_late_timer or it.is_moving:
         async for cause in _unserved(store, it):
             yield cause
-    if any(run.split == p.INHERITS for run in it.line):
+    if it.is_moving:
         text = "The lanes of its machine are being split: what comes for it is handled when its lane has its cells."
-        yield CellCause(kind="moving", text=text, subject=it.line[-1].key.run)
+        yield Advice(code=AdviceCode.WAIT_SPLIT, sentence=text, thing=it.line[-1].key.run)
     if waiting:
         text = f"{_number(waiting, 'event')} for it {'is' if waiting == 1 else 'are'} in its lane and not handled yet."
-        yield CellCause(kind="unhandled", text=text, subject=it.lane.run)
+        yield Advice(code=AdviceCode.WAIT_EVENTS, sentence=text, thing=it.lane.run)
     if record is None:
-        if not waiting:
-            yield CellCause(kind="missing", text="There is no such cell: no event has reached it, or it was deleted.")
+        if not waiting and not it.is_moving:
+            text = "There is no such cell: no event has reached it, or it was deleted."
+            yield Advice(code=AdviceCode.MISSING, sentence=text)
         return
     async for cause in _effects(store, it):
         yield cause
@@ -83,28 +104,32 @@ async def causes_of(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
     if record.status != "parked" and record.timers:
         first = record.timers[0]
         text = f"It waits for its timer, which sends it {first.schema} at {when(first.wake_at, it.now)}."
-        yield CellCause(kind="timer", text=text, subject=first.schema)
+        yield Advice(code=AdviceCode.WAIT_TIME, sentence=text, thing=first.schema)
     if not it.open and not record.timers and not waiting and record.status != "parked":
-        yield CellCause(kind="event", text=f"It waits for its next event since {moment(record.last_active)}.")
+        text = f"It waits for its next event since {moment(record.last_active)}."
+        yield Advice(code=AdviceCode.AWAITS_EVENT, sentence=text)
 
 
-def _stopped(it: Diagnosed) -> list[CellCause]:
+def _stopped(it: Diagnosed) -> list[Advice]:
     """What keeps it from moving until somebody acts; and that it is over."""
-    found, record, run = [], it.record, it.run
+    found, record = [], it.record
     if record is not None and record.status == "parked":
         held = f"{_number(len(record.held), 'event')} {'is' if len(record.held) == 1 else 'are'} held for it"
         text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held}."
         if len(record.held) >= it.held_limit:
             text += " No more are taken in for it from outside."
-        found.append(CellCause(kind="parked", text=text, remedy=it.command("cells", "release")))
+        releasing = it.command("cells", "release")
+        found.append(Advice(code=AdviceCode.RELEASE_CELL, sentence=text, thing=it.shown, command=releasing))
     elif record is not None and record.status == "failed":
-        found.append(CellCause(kind="failed", text=f"It has failed: {record.reason}."))
+        found.append(Advice(code=AdviceCode.ENDED, sentence=f"It has failed: {record.reason}.", thing=it.shown))
     elif record is not None and record.status == "completed":
-        found.append(CellCause(kind="completed", text="It is completed: its machine has ended it."))
-    if run is not None and run.pause is not None:
-        text = f"Its lane, run {run.key.run}, is paused: {run.pause.rstrip('.')}."
-        remedy = command("resume", run.key.run, tenant=run.key.tenant)
-        found.append(CellCause(kind="lane_paused", text=text, subject=run.key.run, remedy=remedy))
+        text = "It is completed: its machine has ended it."
+        found.append(Advice(code=AdviceCode.ENDED, sentence=text, thing=it.shown))
+    lanes = it.line if it.is_moving else [] if it.run is None else [it.run]
+    for run in lanes:
+        if run.pause is not None:
+            text = f"Its lane, run {run.key.run}, is paused: {run.pause.rstrip('.')}."
+            found.append(replace(paused(run, it.now), sentence=text, run=run.key.run))
     return found
 
 
@@ -124,26 +149,27 @@ async def _unhandled(store: p.Store, it: Diagnosed) -> int:
     return count
 
 
-async def _unserved(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
+async def _unserved(store: p.Store, it: Diagnosed) -> AsyncIterator[Advice]:
     """Whether nobody runs its machine."""
     alive = [worker for worker in await store.workers() if worker.expires_at >= it.now]
-    start = "holdfast worker APP"
+    missing = Advice(
+        code=AdviceCode.SERVE_CODE, sentence="", thing=it.machine.name, more=p.MACHINE, command="holdfast worker APP"
+    )
     if not alive:
-        yield CellCause(kind="no_worker", text="No worker is running.", remedy=start)
+        yield replace(missing, code=AdviceCode.START_WORKER, sentence="No worker is running.", thing="", more="")
     elif not any(worker.serves.takes(p.MACHINE, it.machine.name) for worker in alive):
-        text = f"None of the {len(alive)} running workers serves machines."
-        yield CellCause(kind="no_worker", text=text, remedy=start)
-    elif it.run is not None and it.run.owner is None and (declined := await store.declined(it.lane)):
+        yield replace(missing, sentence=f"None of the {len(alive)} running workers serves machines.")
+    elif it.run is not None and it.run.ready_at is not None and (declined := await store.declined(it.lane)):
         last = declined[-1]
         reason = last.reason.splitlines()[0].rstrip(":.")
         text = (
             f"No worker serves machine {it.machine.name}: the last that handed its lane back, {last.worker}, did so "
             f"{length(it.now - last.at)} ago, because of {reason}."
         )
-        yield CellCause(kind="no_worker", text=text, subject=last.worker, remedy=start)
+        yield replace(missing, code=AdviceCode.WAIT_FIT, sentence=text, thing=last.worker, more="")
 
 
-async def _effects(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
+async def _effects(store: p.Store, it: Diagnosed) -> AsyncIterator[Advice]:
     """What it waits for of the world."""
     retries = {each.intent: each for each in it.last if each.kind == "retry"}
     tasks: dict[p.Key, dict[int, p.TaskRow]] = {}
@@ -152,32 +178,43 @@ async def _effects(store: p.Store, it: Diagnosed) -> AsyncIterator[CellCause]:
             if run.key not in tasks:
                 positions = {each.position for each in it.open if it.asker(each) == run}
                 tasks[run.key] = await _tasks(store, run, positions)
-            yield _effect(it, run, intent, tasks[run.key].get(intent.position), retries)
+            yield await _effect(store, it, run, intent, tasks[run.key].get(intent.position), retries)
 
 
-def _effect(
-    it: Diagnosed, run: p.Run, intent: CellIntent, task: p.TaskRow | None, retries: dict[str | None, TraceItem]
-) -> CellCause:
+async def _effect(
+    store: p.Store,
+    it: Diagnosed,
+    run: p.Run,
+    intent: CellIntent,
+    task: p.TaskRow | None,
+    retries: dict[str | None, TraceItem],
+) -> Advice:
     name, promise = intent.effect, str(PromiseId(run.root).child(intent.position))
-    tenant = it.lane.tenant
-    if task is not None and task.kind == "approval":
-        remedy = command("approve", task.id, "--as", "NAME", tenant=tenant)
-        text = f"It waits for a person to approve {name}: task {task.id}."
-        return CellCause(kind="approval", text=text, subject=task.id, remedy=remedy)
     if task is not None:
-        remedy = command("tasks", "show", task.id, tenant=tenant)
-        text = f"It waits for a person to say what became of {name}: task {task.id}."
-        return CellCause(kind="outcome", text=text, subject=task.id, remedy=remedy)
+        asked = question_of(task, name, it.now)
+        for_what = f"to approve {name}" if task.kind == "approval" else f"to say what became of {name}"
+        text = f"It waits for a person {for_what}: task {task.id}."
+        return Advice(code=asked.code, sentence=text, thing=asked.thing, more=asked.more, command=asked.command)
+    queued = await queued_step(store, run, Wait(STEP, name, intent.position), it.now)
+    if queued.thing:  # it is on a queue
+        return Advice(
+            code=queued.code,
+            sentence=f"It waits for {queued.words}.",
+            thing=queued.thing,
+            more=queued.more,
+            command=queued.command,
+        )
     if (retry := retries.get(promise)) is not None:
-        kind = "timed_out" if _is_timeout(retry.reason) else "retry"
         text = f"It waits for {name}, which is tried again: the last attempt ended with {retry.reason.rstrip('.')}."
-        return CellCause(kind=kind, text=text, subject=promise)
+        return Advice(code=AdviceCode.WAIT_ATTEMPT, sentence=text, thing=promise)
     effect = it.machine.effects.get(name)
     if effect is not None and effect.kind == WORKFLOW:
         child = child_id(run.key.run, intent.position, 0)  # a lane has one lineage
         text = f"It waits for the run that {name} is: {child}."
-        return CellCause(kind="run", text=text, subject=child, remedy=command("explain", child, tenant=tenant))
-    return CellCause(kind="receipt", text=f"It waits for the receipt of {name} (intent {promise}).", subject=promise)
+        looking = command("explain", child, tenant=it.lane.tenant)
+        return Advice(code=AdviceCode.FOLLOW_CHILD, sentence=text, thing=child, command=looking)
+    text = f"It waits for the receipt of {name} (intent {promise})."
+    return Advice(code=AdviceCode.WAIT_CALL, sentence=text, thing=promise)
 
 
 async def _tasks(store: p.Store, run: p.Run, positions: set[int]) -> dict[int, p.TaskRow]:
@@ -195,14 +232,14 @@ async def _tasks(store: p.Store, run: p.Run, positions: set[int]) -> dict[int, p
     return found
 
 
-def _failed_effect(it: Diagnosed, record: CellRecord) -> CellCause | None:
+def _failed_effect(it: Diagnosed, record: CellRecord) -> Advice | None:
     """The last thing that it heard of the world was an error, and it has asked for nothing since."""
     told = [each for each in it.last if each.kind in ("event", "timer", "effect", "receipt")]
     if record.intents or not told or (last := told[-1]).kind != "receipt" or last.status != "error":
         return None
-    kind, did = ("timed_out", "timed out") if _is_timeout(last.reason) else ("effect_failed", "failed")
+    did = "timed out" if _is_timeout(last.reason) else "failed"
     text = f"Its effect {last.name} {did} at {last.time:%Y-%m-%d %H:%M:%S} UTC: {last.reason.rstrip('.')}."
-    return CellCause(kind=kind, text=text, subject=last.intent or "")
+    return Advice(code=AdviceCode.EFFECT_FAILED, sentence=text, thing=last.intent or "")
 
 
 def _is_timeout(reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""``explain``: one sentence that says why a run does not move, and what would move it."""
+"""``explain``: why a run does not move, and what would move it, as advice and as the sentences written from it."""
 
 from __future__ import annotations
 
@@ -6,105 +6,218 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.client.runs.parking import what_ends
 from holdfast.client.runs.waits import may_leave_children, waits_of
 from holdfast.journal.forms import FORM
 from holdfast.kernel.waits import Wait
+from holdfast.programs.machine.proposals import HELD
+from holdfast.runs.advice import Advice, AdviceCode, Awaited
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
+from holdfast.runs.lanes import LANE_EVENT, is_lane
+from holdfast.runs.signals import RESERVED
 from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
 
 DEEPEST: Final = 10
 """So many runs below a run are explained with it."""
+SHOWN: Final = 3
+"""So many waits, tasks and children of a run are in its sentences."""
+OPEN_TASKS: Final = 100
+"""Among so many open tasks of a run those are looked for that it does not wait for."""
+START: Final = "holdfast worker APP"
 
 
-async def explain(store: Store, run: Run, now: int) -> str:
+class Explained(msgspec.Struct, frozen=True):
+    """Why a run does not move. The advice is all that is known, in the order in which it is to be looked at; the text
+    is written from it, and leaves out what would make it long."""
+
+    text: str
+    advice: tuple[Advice, ...]
+
+
+async def explain(store: Store, run: Run, now: int) -> Explained:
     """What the run waits for, since when, and what would move it; of a child that it waits for, that child's reason."""
     return await _explain(store, run, now, DEEPEST)
 
 
-async def _explain(store: Store, run: Run, now: int, depth: int) -> str:
+async def _explain(store: Store, run: Run, now: int, depth: int) -> Explained:
+    found = await _standing(store, run, now, depth)
+    if not run.governed:
+        return found
+    named = {id for each in found.advice for id in (each.thing, each.more)}
+    tasks = await _asked_beside(store, run, named, now)
+    return Explained(" ".join([found.text, *(each.sentence for each in tasks)]), (*found.advice, *tasks))
+
+
+async def _standing(store: Store, run: Run, now: int, depth: int) -> Explained:
     if run.standing in ENDED:
-        why = f": {run.error}" if run.error else ""
-        ended = f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
-        return ended + (await _orphans(store, run) if run.governed else "")
+        return _written(_ended(run))
     if run.pause is not None:
-        resuming = _command(run, "resume", run.key.run)
-        paused = f"It has been paused for {length(now - run.updated_at)}: {run.pause.rstrip('.')}."
-        return f"{paused} `{resuming}` lets it go on."
+        return _written(paused(run, now))
     if run.owner is not None:
-        return await _held(store, run, now)
+        return _written(await _held(store, run, now))
     if run.ready_at is not None:
-        return await _queued(store, run, now)
+        return _written(await _queued(store, run, now))
     return await _waiting(store, run, now, depth)
 
 
-async def _orphans(store: Store, run: Run) -> str:
-    """What people are still asked about acts of a run that has ended."""
-    open_ = await store.tasks(TaskQuery(run.key.tenant, "requested", run.key.run, "outcome"), 3)
-    looks = " and ".join(f"`{_command(run, 'tasks', 'show', task.id)}`" for task in open_)
-    return f" A person is still asked what became of an act: {looks}." if open_ else ""
+def _written(*advice: Advice) -> Explained:
+    return Explained(" ".join(each.sentence for each in advice), advice)
 
 
-async def _held(store: Store, run: Run, now: int) -> str:
+def _ended(run: Run) -> Advice:
+    why = f": {run.error}" if run.error else ""
+    sentence = f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
+    return Advice(code=AdviceCode.ENDED, sentence=sentence, thing=run.key.run)
+
+
+async def _asked_beside(store: Store, run: Run, named: set[str], now: int) -> list[Advice]:
+    """What people are asked about acts of a run that it does not wait for now: a worker is at something else, or the
+    run has given the act up, or has ended."""
+    open_ = await store.tasks(TaskQuery(run.key.tenant, "requested", run.key.run), OPEN_TASKS)
+    beside = [task for task in open_ if task.id not in named]
+    found = []
+    for task in beside[:SHOWN]:
+        asked = question_of(task, task.summary, now)
+        still = "still " if run.standing in ENDED else ""
+        what = {"outcome": "what became of an act", "approval": "to approve an act"}.get(task.kind, "to answer a form")
+        found.append(_advice(asked, f"A person is {still}asked {what}: `{asked.command}`."))
+    return found
+
+
+# -- it is paused, held or ready -------------------------------------------------------------------------------------
+
+
+def paused(run: Run, now: int) -> Advice:
+    """What ends the pause of a run."""
+    reason = run.pause or ""
+    code, key = what_ends(reason), run.key
+    resuming = command("resume", key.run, tenant=key.tenant)
+    since = f"It has been paused for {length(now - run.updated_at)}: {reason.rstrip('.')}."
+    found = Advice(
+        code=code, sentence=f"{since} `{resuming}` lets it go on.", thing=key.run, more=reason, command=resuming
+    )
+    match code:
+        case AdviceCode.FIT_MANIFEST:
+            return replace(found, sentence=f"{since} A worker with that code lets it go on: `{START}`.", command=START)
+        case AdviceCode.FINISH_MANIFEST:
+            proposal = reason.removeprefix(HELD).removeprefix("proposal ")
+            way = command("machines", "apply", proposal, tenant=key.tenant)
+            ends = f"That ends at once; if it was interrupted, `{way}` applies it again."
+            return replace(found, sentence=f"{since} {ends}", thing=proposal, command=way)
+        case AdviceCode.VERIFY:
+            way = command("verify", key.run, tenant=key.tenant)
+            return replace(found, sentence=f"{since} `{way}` checks it, `{resuming}` lets it go on.", command=way)
+        case AdviceCode.CHOOSE_RESULT:
+            way = command("retry", key.run, "--again", "NAME", tenant=key.tenant)
+            return replace(found, sentence=f"{since} `{way}` decides, or `{resuming}` lets it go on.", command=way)
+        case _:
+            return found
+
+
+async def _held(store: Store, run: Run, now: int) -> Advice:
     moved = f"last moved {length(now - run.updated_at)} ago"
-    worker = next((worker for worker in await store.workers() if worker.id == run.owner), None)
-    if worker is None:
-        return f"It is being worked on by worker {run.owner}, and {moved}."
-    where = f"worker {run.owner} (process {worker.pid} on {worker.host})"
-    if worker.expires_at < now:
-        silent = f"is silent, its lease ended {length(now - worker.expires_at)} ago"
-        return f"It {moved}; {where} {silent}. Any other worker takes it over: `holdfast worker APP` starts one."
-    return f"It is being worked on by {where}, and {moved}."
+    workers = await store.workers()
+    worker = next((worker for worker in workers if worker.id == run.owner), None)
+    who = f"worker {run.owner}" + ("" if worker is None else f" (process {worker.pid} on {worker.host})")
+    if worker is not None and worker.expires_at >= now:
+        sentence = f"It is being worked on by {who}, and {moved}."
+        return Advice(code=AdviceCode.AT_WORK, sentence=sentence, thing=worker.id)
+    silent = f"is silent, its lease ended {length(now - worker.expires_at)} ago" if worker else "is gone"
+    missing = unserved(run, workers, now)
+    if missing is None:
+        sentence = f"It {moved}; {who} {silent}. Another worker takes it over."
+        return Advice(code=AdviceCode.WAIT_WORKER, sentence=sentence)
+    return replace(missing, sentence=f"It {moved}; {who} {silent}. {missing.sentence}")
 
 
-async def _queued(store: Store, run: Run, now: int) -> str:
-    waited = length(now - (run.ready_at or now))
-    workers = _alive(await store.workers(), now)
-    if not workers:
-        return f"It has been ready for {waited} and no worker is running: start one with `holdfast worker APP`."
-    if not any(worker.serves.takes(run.program_kind, run.workflow) for worker in workers):
-        none = f"It has been ready for {waited}, and none of the {len(workers)} running workers"
-        if run.program_kind != FUNCTION:
-            return f"{none} serves programs of kind {run.program_kind!r}: start one that does."
+def unserved(run: Run, workers: Sequence[WorkerRow], now: int) -> Advice | None:
+    """What is to be started, if no worker runs that may take the run."""
+    alive = [worker for worker in workers if worker.expires_at >= now]
+    if not alive:
+        sentence = f"No worker is running: start one with `{START}`."
+        return Advice(code=AdviceCode.START_WORKER, sentence=sentence, command=START)
+    if any(worker.serves.takes(run.program_kind, run.workflow) for worker in alive):
+        return None
+    none = f"None of the {len(alive)} running workers"
+    missing = Advice(code=AdviceCode.SERVE_CODE, sentence="", thing=run.workflow, more=run.program_kind, command=START)
+    if run.program_kind != FUNCTION:
+        sentence = f"{none} serves programs of kind {run.program_kind!r}: start one that does."
+    else:
         remedy = "start one whose app imports it. If it is a definition, publish it, and start it under another id."
-        return f"{none} knows the workflow {run.workflow!r}: {remedy}"
+        sentence = f"{none} knows the workflow {run.workflow!r}: {remedy}"
+    return replace(missing, sentence=sentence)
+
+
+async def _queued(store: Store, run: Run, now: int) -> Advice:
+    ready = f"It has been ready for {length(now - (run.ready_at or now))}"
+    if (missing := unserved(run, await store.workers(), now)) is not None:
+        comma = "" if missing.code == AdviceCode.START_WORKER else ","
+        return replace(missing, sentence=f"{ready}{comma} and {missing.sentence[0].lower()}{missing.sentence[1:]}")
     if refusals := await store.declined(run.key):
         last = refusals[-1]
-        return (
-            f"It has been ready for {waited} and waits for a worker whose code fits its journal: "
+        sentence = (
+            f"{ready} and waits for a worker whose code fits its journal: "
             f"{_number(len(refusals), 'worker')} handed it back, the last, {last.worker}, {length(now - last.at)} ago, "
             f"because of {last.reason.splitlines()[0].rstrip(':.')}. Where none is left that has not tried, it parks."
         )
-    capped = " or for a place within its tenant's caps" if run.begun_at is None else ""
-    return f"It has been ready for {waited} and waits for a worker that is free{capped}."
+        return Advice(code=AdviceCode.WAIT_FIT, sentence=sentence, thing=last.worker)
+    if run.begun_at is None:
+        sentence = f"{ready} and waits for a worker that is free or for a place within its tenant's caps."
+        return Advice(code=AdviceCode.WAIT_PLACE, sentence=sentence)
+    return Advice(code=AdviceCode.WAIT_WORKER, sentence=f"{ready} and waits for a worker that is free.")
 
 
-async def _waiting(store: Store, run: Run, now: int, depth: int) -> str:
+# -- it waits --------------------------------------------------------------------------------------------------------
+
+
+async def _waiting(store: Store, run: Run, now: int, depth: int) -> Explained:
     waits = waits_of(run)
     if not waits:
-        return f"It has been waiting for {length(now - run.updated_at)}."
-    rows = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits[:3] if wait.task}
+        looking = command("verify", run.key.run, tenant=run.key.tenant)
+        said = (
+            f"It has been waiting for {length(now - run.updated_at)}, and its row does not say for what: `{looking}`."
+        )
+        return _written(Advice(code=AdviceCode.VERIFY, sentence=said, thing=run.key.run, command=looking))
+    rows = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits if wait.task}
     tasks = {id: task for id, task in rows.items() if task is not None}
-    reasons = [await _describe(store, run, wait, tasks, now) for wait in waits[:3]]
-    more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
-    late = any(_is_late(wait, now) for wait in waits) and not _alive(await store.workers(), now)
-    remedy = " No worker is running: start one with `holdfast worker APP`." if late else ""
-    since = length(now - _since(run, waits, tasks))
-    below = await _below(store, run, waits[:3], now, depth)
+    children = await _children(store, run, waits)
+    reasons = [await _describe(store, run, wait, tasks, children, now) for wait in waits]
+    since = f"For {length(now - _since(run, waits, tasks))} it has been waiting for"
+    more = f", and {len(waits) - SHOWN} more" if len(waits) > SHOWN else ""
+    sentences = [f"{since} {' or '.join(each.words for each in reasons[:SHOWN])}{more}."]
+    advice = [_advice(each, f"{since} {each.words}.") for each in reasons]
+    is_late = any(_is_late(wait, now) for wait in waits)
+    if is_late and (missing := unserved(run, await store.workers(), now)) is not None:
+        sentences.append(missing.sentence)
+        advice.insert(0, missing)
+    for child in list(children.values())[:SHOWN] if depth else []:
+        below = await _explain(store, child, now, depth - 1)
+        sentences.append(f"{child.key.run}: {below.text}")
+        advice += [replace(each, run=each.run or child.key.run) for each in below.advice]
     if may_leave_children(run):
-        leaving = _command(run, "cancel", run.key.run, "--leave-children")
-        below += f" `{leaving}` ends {run.key.run} without its children."
-    return f"For {since} it has been waiting for {' or '.join(reasons)}{more}.{remedy}{below}"
+        leaving = command("cancel", run.key.run, "--leave-children", tenant=run.key.tenant)
+        sentences.append(f"`{leaving}` ends {run.key.run} without its children.")
+        advice.append(
+            Advice(code=AdviceCode.LEAVE_CHILDREN, sentence=sentences[-1], thing=run.key.run, command=leaving)
+        )
+    return Explained(" ".join(sentences), tuple(advice))
 
 
-async def _below(store: Store, run: Run, waits: Sequence[Wait], now: int, depth: int) -> str:
-    """What holds the children that it waits for."""
-    keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run] if depth else []
-    rows = await store.get(keys) if keys else []
-    reasons = [(row.key.run, await _explain(store, row, now, depth - 1)) for row in rows if row.standing not in ENDED]
-    return "".join(f" {run}: {reason}" for run, reason in reasons)
+def _advice(reason: Awaited, sentence: str) -> Advice:
+    return Advice(code=reason.code, sentence=sentence, thing=reason.thing, more=reason.more, command=reason.command)
+
+
+async def _children(store: Store, run: Run, waits: Sequence[Wait]) -> dict[str, Run]:
+    """The children that it waits for, and that have not ended."""
+    keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run]
+    rows = {row.key: row for row in (await store.get(keys) if keys else [])}
+    return {key.run: rows[key] for key in keys if key in rows and rows[key].standing not in ENDED}
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:
@@ -114,36 +227,77 @@ def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:
     return run.updated_at
 
 
-async def _describe(store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow], now: int) -> str:
+async def _describe(
+    store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow], children: Mapping[str, Run], now: int
+) -> Awaited:
     match wait.kind:
+        case "receive" if wait.name.startswith(RESERVED):
+            return _lane_signal(run, wait)
         case "receive":
-            return f"signal {wait.name!r} (`{_command(run, 'signal', run.key.run, wait.name, 'VALUE')}` sends it)"
+            sending = command("signal", run.key.run, wait.name, "VALUE", tenant=run.key.tenant)
+            words = f"signal {wait.name!r} (`{sending}` sends it)"
+            return Awaited(AdviceCode.SEND_SIGNAL, words, run.key.run, wait.name, sending)
         case "timer":
-            return f"a timer that {'was due' if _is_late(wait, now) else 'fires'} at {when(wait.due or now, now)}"
-        case "approval":
-            return _approval(run, wait, tasks.get(wait.task or ""), now)
-        case "outcome":
-            task, look = tasks.get(wait.task or ""), _command(run, "tasks", "show", wait.task or "")
-            who = "a person" if task is None else _who(task)
-            return f"{who} to say what became of {wait.name} (`{look}` tells what is known)"
+            due = "was due" if _is_late(wait, now) else "fires"
+            return Awaited(AdviceCode.WAIT_TIME, f"a timer that {due} at {when(wait.due or now, now)}")
+        case "approval" | "outcome":
+            return _asked(run, wait, tasks.get(wait.task or ""), wait.kind, now)
         case kind if kind == FORM:
-            return _form(run, wait, tasks.get(wait.task or ""), now)
+            return _asked(run, wait, tasks.get(wait.task or ""), FORM, now)
         case kind:
-            return await readable_kind(kind).explain(store, run, wait, now)
+            found = await readable_kind(kind).explain(store, run, wait, now)
+            is_over = found.code == AdviceCode.FOLLOW_CHILD and found.thing not in children
+            return replace(found, code=AdviceCode.WAIT_CALL) if is_over else found
 
 
-def _approval(run: Run, wait: Wait, task: TaskRow | None, now: int) -> str:
+def _lane_signal(run: Run, wait: Wait) -> Awaited:
+    """What a lane of a machine waits for: nobody sends it a signal."""
+    if wait.name == LANE_EVENT:
+        return Awaited(AdviceCode.AWAITS_EVENT, f"events of machine {run.workflow}", run.workflow)
+    return Awaited(AdviceCode.WAIT_SPLIT, "what the lanes that it was split from hand over", run.workflow)
+
+
+def _is_late(wait: Wait, now: int) -> bool:
+    """Whether its time is over. A running worker would have taken the run up by then."""
+    return wait.due is not None and wait.due <= now
+
+
+# -- people are asked ------------------------------------------------------------------------------------------------
+
+
+def _asked(run: Run, wait: Wait, task: TaskRow | None, kind: str, now: int) -> Awaited:
+    """What people are asked. Once its time is over, no answer is taken, and a worker records that."""
+    asked = _question(run.key.tenant, kind, wait.task or "", wait.name, wait.due, task, now)
+    if _is_late(wait, now):
+        return replace(asked, code=AdviceCode.WAIT_WORKER)
+    if task is None or not is_unanswerable(task) or is_lane(task.run):
+        return asked
+    way = command("cancel", task.run, tenant=task.tenant)
+    words = f"{asked.words}; `{way}` ends the run without an answer"
+    return Awaited(AdviceCode.CANCEL_RUN, words, task.run, task.id, way)
+
+
+def question_of(task: TaskRow, name: str, now: int) -> Awaited:
+    """What an open task asks of people."""
+    return _question(task.tenant, task.kind, task.id, name, task.expires_at, task, now)
+
+
+def _question(tenant: str, kind: str, id: str, name: str, due: int | None, task: TaskRow | None, now: int) -> Awaited:
     who = "a person" if task is None else _who(task)
-    until = "" if wait.due is None else f" before {when(wait.due, now)}"
-    return f"{who} to approve {wait.name}{until} (`{_command(run, 'approve', wait.task or '', '--as', 'NAME')}`)"
-
-
-def _form(run: Run, wait: Wait, task: TaskRow | None, now: int) -> str:
-    who = "a person" if task is None else _who(task)
-    until = "" if wait.due is None else f" before {when(wait.due, now)}"
-    group = ("--group", groups_of(task)[0]) if task is not None and groups_of(task) else ()
-    answer = _command(run, "tasks", "complete", wait.task or "", "--answer", "JSON", "--by", "NAME", *group)
-    return f"{who} to answer {wait.name!r}{until} (`{answer}`)"
+    until = "" if due is None else f" before {when(due, now)}"
+    match kind:
+        case "outcome":
+            way = command("tasks", "show", id, tenant=tenant)
+            words = f"{who} to say what became of {name} (`{way}` tells what is known)"
+            asked = Awaited(AdviceCode.ANSWER_OUTCOME, words, id, command=way)
+        case "approval":
+            way = command("approve", id, "--as", "NAME", tenant=tenant)
+            asked = Awaited(AdviceCode.APPROVE, f"{who} to approve {name}{until} (`{way}`)", id, command=way)
+        case _:
+            group = ("--group", groups_of(task)[0]) if task is not None and groups_of(task) else ()
+            way = command("tasks", "complete", id, "--answer", "JSON", "--by", "NAME", *group, tenant=tenant)
+            asked = Awaited(AdviceCode.ANSWER_FORM, f"{who} to answer {name!r}{until} (`{way}`)", id, command=way)
+    return asked
 
 
 def _who(task: TaskRow) -> str:
@@ -173,18 +327,3 @@ def _who(task: TaskRow) -> str:
 
 def _number(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _command(run: Run, *words: str) -> str:
-    return command(*words, tenant=run.key.tenant)
-
-
-def _is_late(wait: Wait, now: int) -> bool:
-    """Whether its time is over. A running worker would have taken the run up by then."""
-    if wait.kind == "timer":
-        return wait.due is not None and wait.due <= now
-    return readable_kind(wait.kind).is_late(wait, now)
-
-
-def _alive(workers: Sequence[WorkerRow], now: int) -> list[WorkerRow]:
-    return [worker for worker in workers if worker.expires_at >= now]

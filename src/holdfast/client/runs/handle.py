@@ -36,6 +36,7 @@ from holdfast.journal import events as e
 from holdfast.journal.attribution import given_by
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs import journals, messages
+from holdfast.runs.advice import Advice
 from holdfast.runs.hints import command
 from holdfast.runs.lanes import refuse_lane
 from holdfast.runs.program_names import DEFINITION
@@ -344,8 +345,13 @@ class RunHandle(Generic[R]):
 
     @operation("runs.see")
     async def explain(self) -> str:
-        """One sentence: what the run waits for, since when, and what would move it."""
-        return await explain(self._app.store, await self._row(), self._app.clock.now())
+        """What the run waits for, since when, and what would move it, in words."""
+        return (await explain(self._app.store, await self._row(), self._app.clock.now())).text
+
+    @operation("runs.see")
+    async def advice(self) -> tuple[Advice, ...]:
+        """What ``explain`` says, for programs: each reason with a code of a closed list, and what would move it."""
+        return (await explain(self._app.store, await self._row(), self._app.clock.now())).advice
 
     @operation("runs.see")
     async def verify(self) -> RunCheck:

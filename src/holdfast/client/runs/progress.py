@@ -13,6 +13,7 @@ from holdfast.client.views.values import payload_value, plain
 from holdfast.client.waiters import is_at_rest
 from holdfast.journal import events as e
 from holdfast.runs import journals
+from holdfast.runs.advice import Advice
 from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
 
@@ -47,6 +48,7 @@ class RunDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     run: RunInfo
     explanation: str
+    advice: tuple[Advice, ...]  # what the explanation says, by codes
     at_rest: bool
     tasks: tuple[TaskInfo, ...]  # those that are open, oldest first
     result: Any = None  # of a run that has completed
@@ -55,9 +57,11 @@ class RunDetails(msgspec.Struct, frozen=True, kw_only=True):
 async def details_of(app: Holdfast, row: p.Run) -> RunDetails:
     """A run by its row and the end of its journal: as quick for a long one as for a short one."""
     now = app.clock.now()
+    explained = await explain(app.store, row, now)
     return RunDetails(
         run=run_info(row),
-        explanation=await explain(app.store, row, now),
+        explanation=explained.text,
+        advice=explained.advice,
         at_rest=is_at_rest(row, now),
         tasks=await _open_tasks(app, row),
         result=await _result(app, row),

@@ -14,7 +14,7 @@ from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.schedules.backfill import BackfillInfo, backfill
-from holdfast.client.schedules.explanation import explain
+from holdfast.client.schedules.explanation import advise, explain
 from holdfast.client.schedules.launcher import ScheduleLauncher
 from holdfast.client.schedules.ownership import require_start, start_conditions, taken
 from holdfast.client.schedules.requests import Seconds, Settings, Target, read_timing, with_settings
@@ -29,9 +29,10 @@ from holdfast.errors import (
     ScheduleNotFound,
 )
 from holdfast.people.names import NAME, is_name
+from holdfast.runs.advice import Advice
 from holdfast.runs.birth import check_id, check_new_id
 from holdfast.schedules.notes import noted_outcomes, outcome_note, tick_note
-from holdfast.schedules.planner import ended, resumed, retimed
+from holdfast.schedules.planner import Clearance, ended, resumed, retimed
 from holdfast.schedules.schedule import (
     KIND,
     Outcome,
@@ -305,9 +306,17 @@ class Schedules:
     @operation("schedules.see")
     async def explain(self, id: str, *, tenant: str | None = None) -> Sequence[str]:
         """In words: what it does, why it did or did not start something, what comes next. Raises ScheduleNotFound."""
+        return await explain(self._app, *await self._judged(id, tenant))
+
+    @operation("schedules.see")
+    async def advice(self, id: str, *, tenant: str | None = None) -> Sequence[Advice]:
+        """For programs: why nothing starts at this moment, each reason with a code. Raises ScheduleNotFound."""
+        return await advise(self._app, *await self._judged(id, tenant))
+
+    async def _judged(self, id: str, tenant: str | None) -> tuple[p.ItemRow, Clearance]:
         row = await self._row(self._key(id, tenant), deleted=True)
         judgement = await self._launcher.judge({row.key: decode(row.body, id)})
-        return await explain(self._app, row, judgement[row.key].gate)
+        return row, judgement[row.key].gate
 
     # -- between the parts ---------------------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.client.runs.explanation import START
 from holdfast.client.views.schedules import OutcomeInfo, ScheduleInfo, schedule_info
 from holdfast.client.views.times import clock, moment, span
 from holdfast.client.views.workers import off_by
+from holdfast.runs.advice import Advice, AdviceCode
 from holdfast.runs.hints import command
 from holdfast.schedules.planner import Clearance
 from holdfast.store import protocol as p
@@ -37,38 +39,56 @@ async def explain(app: Holdfast, row: p.ItemRow, gate: Clearance) -> Sequence[st
     info = schedule_info(row, now)
     target = f"template {info.template}" if info.template else info.workflow
     sentences = [f"Schedule {info.id} starts {target}: {info.timing}."]
-    sentences += _standing(info, now)
-    if gate.verdict != "open" and info.status in ("active", "waiting"):
-        sentences.append(f"Now nothing would start: {gate.reason}.")
-    if _is_late(info, now):
-        sentences += _hindered(await app.store.workers())
+    sentences += [each.sentence for each in await advise(app, row, gate)]
     sentences.append(f"{_OVERLAP[info.overlap]}; {_CATCH_UP[info.catch_up]}.")
     sentences += _history(info.last)
     return sentences
 
 
-def _standing(info: ScheduleInfo, now: int) -> Iterator[str]:
+async def advise(app: Holdfast, row: p.ItemRow, gate: Clearance) -> list[Advice]:
+    """Why it starts nothing at this moment, and what would let it."""
+    now = app.clock.now()
+    info = schedule_info(row, now)
+    found = list(_standing(info, now))
+    if gate.verdict != "open" and info.status in ("active", "waiting"):
+        found.append(_mending(info, f"Now nothing would start: {gate.reason}."))
+    if _is_late(info, now):
+        found += _hindered(await app.store.workers(), now)
+    return found
+
+
+def _mending(info: ScheduleInfo, sentence: str) -> Advice:
+    changing = command("schedules", "change", info.id, tenant=info.tenant)
+    return Advice(code=AdviceCode.MEND_SCHEDULE, sentence=sentence, thing=info.id, command=changing)
+
+
+def _standing(info: ScheduleInfo, now: int) -> Iterator[Advice]:
     if info.problem is not None:
-        yield f"It cannot be followed on this computer: {info.problem}."
+        yield _mending(info, f"It cannot be followed on this computer: {info.problem}.")
     match info.status:
         case "paused":
-            resuming = command("schedules", "resume", info.id, tenant=info.tenant)
-            yield f"It is paused ({info.paused_reason}): `{resuming}` lets it go on."
+            way = command("schedules", "resume", info.id, tenant=info.tenant)
+            sentence = f"It is paused ({info.paused_reason}): `{way}` lets it go on."
+            yield Advice(code=AdviceCode.RESUME_SCHEDULE, sentence=sentence, thing=info.id, command=way)
         case "deleted":
-            yield "It is deleted: nothing starts it again."
+            sentence = "It is deleted: nothing starts it again."
+            yield Advice(code=AdviceCode.ENDED, sentence=sentence, thing=info.id)
         case "done":
-            yield f"It is over: {info.over}."
+            yield Advice(code=AdviceCode.ENDED, sentence=f"It is over: {info.over}.", thing=info.id)
         case "waiting":
             first = info.waiting[0]
             more = f" and {len(info.waiting) - 1} more" if len(info.waiting) > 1 else ""
-            yield f"The tick of {clock(first)}{more} waits{_for_what(info)}."
+            sentence = f"The tick of {clock(first)}{more} waits{_for_what(info)}."
+            yield Advice(code=AdviceCode.WAIT_RUN, sentence=sentence, thing=info.last_run or "")
     if info.due_at is not None:
         ahead = info.due_at - moment(now)
         if _is_late(info, now):
-            yield f"A tick is due since {clock(info.due_at)}, and nobody has started it yet."
+            sentence = f"A tick is due since {clock(info.due_at)}, and nobody has started it yet."
+            yield Advice(code=AdviceCode.WAIT_WORKER, sentence=sentence)
         else:
             jitter = f", {info.jitter_seconds:g} s of jitter included" if info.jitter_seconds else ""
-            yield f"The next tick is started at {clock(info.due_at)}, in {span(ahead)}{jitter}."
+            sentence = f"The next tick is started at {clock(info.due_at)}, in {span(ahead)}{jitter}."
+            yield Advice(code=AdviceCode.WAIT_TIME, sentence=sentence)
 
 
 def _for_what(info: ScheduleInfo) -> str:
@@ -76,13 +96,17 @@ def _for_what(info: ScheduleInfo) -> str:
     return f": {waits[-1].reason}" if waits else ""
 
 
-def _hindered(workers: Sequence[p.WorkerRow]) -> Iterator[str]:
+def _hindered(workers: Sequence[p.WorkerRow], now: int) -> Iterator[Advice]:
     """What keeps all workers from starting it."""
-    if not workers:
-        yield "No worker is running: start one with `holdfast worker`."
-    elif all(worker.clock_ahead for worker in workers):
-        first = workers[0]
-        yield f"No worker may start it: of {first.id} on {first.host}, {off_by(first.clock_ahead)}. Correct its clock."
+    alive = [worker for worker in workers if worker.expires_at >= now]
+    if not alive:
+        sentence = f"No worker is running: start one with `{START}`."
+        yield Advice(code=AdviceCode.START_WORKER, sentence=sentence, command=START)
+    elif all(worker.clock_ahead for worker in alive):
+        first = alive[0]
+        off = f"of {first.id} on {first.host}, {off_by(first.clock_ahead)}"
+        sentence = f"No worker may start it: {off}. Correct its clock."
+        yield Advice(code=AdviceCode.CORRECT_CLOCK, sentence=sentence, thing=first.host, command="holdfast doctor")
 
 
 def _is_late(info: ScheduleInfo, now: int) -> bool:

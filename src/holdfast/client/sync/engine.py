@@ -19,6 +19,7 @@ from holdfast.client.pages import PAGE
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import RunProgress
 from holdfast.client.runs.starter import Options
+from holdfast.client.sync.calls import waited
 from holdfast.client.sync.parts import SyncParts
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.instances import InstanceInfo
@@ -37,7 +38,6 @@ from holdfast.wakeups.driver import Wakeups
 from holdfast.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
-    from holdfast.audit.check.journal import RunCheck
     from holdfast.client.governance.evidence import Evidence
     from holdfast.client.runs.retries import RetryChoice, RetryPlan
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
@@ -312,7 +312,7 @@ class SyncRunHandle(Generic[R]):
 
     def __init__(self, loop: LoopThread, handle: RunHandle[R]) -> None:
         self._loop = loop
-        self._handle = handle
+        self._handle = self._part = handle
 
     @property
     def id(self) -> str:
@@ -366,11 +366,9 @@ class SyncRunHandle(Generic[R]):
     def resume(self, *, by: str | None = None, reason: str = "") -> None:
         self._loop.call(self._handle.resume(by=by, reason=reason))
 
-    def explain(self) -> str:
-        return self._loop.call(self._handle.explain())
-
-    def verify(self) -> RunCheck:
-        return self._loop.call(self._handle.verify())
+    explain = waited(RunHandle.explain)
+    advice = waited(RunHandle.advice)
+    verify = waited(RunHandle.verify)
 
     def evidence(self, *, values: bool = False, generation: int | None = None, anew: bool = False) -> Evidence:
         return self._loop.call(self._handle.evidence(values=values, generation=generation, anew=anew))

@@ -101,6 +101,7 @@ class SyncSchedules:
     page = waited(Schedules.page)
     show = waited(Schedules.show)
     explain = waited(Schedules.explain)
+    advice = waited(Schedules.advice)
 
 
 class SyncAudit:

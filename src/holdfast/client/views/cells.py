@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import Machine
+from holdfast.runs.advice import Advice
 from holdfast.store.protocol import DeadRow
 
 S = TypeVar("S")
@@ -126,23 +127,14 @@ class CellTrace(msgspec.Struct, frozen=True, kw_only=True):
     items: list[TraceItem]
 
 
-class CellCause(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason why a cell is as it is. ``kind`` is a word for programs, ``text`` a sentence for people. ``subject``
-    is what it is about: an intent, a task, a run; ``remedy`` the command that would move it."""
-
-    kind: str
-    text: str
-    subject: str = ""
-    remedy: str = ""
-
-
 class CellDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a cell does not move. The first cause is the one to look at first."""
+    """Why a cell does not move. The first cause is the one to look at first. The status is ``moving`` while the cell is
+    on its way into another lane."""
 
     machine: str
     key: Any
     status: str
-    causes: tuple[CellCause, ...]
+    causes: tuple[Advice, ...]
 
 
 class DeadLetterInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from holdfast.client.views.signals import WaitingSignal, signal_record, unreceiv
 from holdfast.client.views.timeline import Item, Mark, fold, item_record
 from holdfast.client.views.values import payload_value, plain
 from holdfast.journal import events as e
+from holdfast.runs.advice import Advice
 from holdfast.runs.journals import read, row_of
 from holdfast.store import protocol as p
 from holdfast.tasks.answers import standing_of
@@ -27,6 +29,7 @@ class RunOverview(msgspec.Struct, frozen=True):
     items: list[Item]
     children: list[RunInfo]
     explanation: str
+    advice: tuple[Advice, ...]
     result: Any
     signals: list[WaitingSignal]
     instance: InstanceInfo | None = None  # of a definition's run, where it can be read here
@@ -42,9 +45,9 @@ async def overview_of(store: p.Store, key: p.Key, now: int) -> RunOverview:
     children = [child async for child in run_rows(store, tenant=key.tenant, parent=key.run)]
     items = await timeline_of(store, row, entries)
     signals = [] if row.standing in p.ENDED else await unreceived(store, row, entries)
-    explanation = await explain(store, row, now)
+    explained = await explain(store, row, now)
     in_order = [run_info(child) for child in sorted(children, key=_birth)]
-    return RunOverview(run_info(row), items, in_order, explanation, result, signals)
+    return RunOverview(run_info(row), items, in_order, explained.text, explained.advice, result, signals)
 
 
 async def timeline_of(store: p.Store, row: p.Run, entries: list[e.Entry]) -> list[Item]:
@@ -69,6 +72,11 @@ async def marks_of(store: p.Store, run: p.Run) -> dict[int, list[Mark]]:
     return marks
 
 
+def advice_record(advice: Sequence[Advice]) -> list[dict[str, Any]]:
+    """Advice as ``--json`` writes it."""
+    return [msgspec.to_builtins(each) for each in advice]
+
+
 def _instance_record(overview: RunOverview) -> dict[str, Any] | None:
     if overview.instance is not None:
         return instance_record(overview.instance)
@@ -80,6 +88,7 @@ def overview_record(overview: RunOverview) -> dict[str, Any]:
     return {
         **run_record(overview.run),
         "explanation": overview.explanation,
+        "advice": advice_record(overview.advice),
         "result": plain(overview.result),
         "signals": [signal_record(signal) for signal in overview.signals],
         "timeline": [item_record(item) for item in overview.items],

@@ -11,7 +11,9 @@ from holdfast.journal.render import arguments
 from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.kernel.waits import Wait
 from holdfast.runs import messages
+from holdfast.runs.advice import AdviceCode, Awaited
 from holdfast.runs.birth import Birth, child_id
+from holdfast.runs.hints import command
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Shown, kept_code
 from holdfast.runs.program_names import readable, resolve
 from holdfast.runs.tracing import child_attributes
@@ -53,8 +55,10 @@ class ChildKind(Kind):
         place = wait.position if wait.place is None else wait.place
         return msgspec.structs.replace(wait, run=child_id(run.key.run, place, run.lineage))
 
-    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
-        return f"child workflow {readable(wait.name)} (run {wait.run})"
+    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> Awaited:
+        looking = command("explain", wait.run or "", tenant=run.key.tenant)
+        words = f"child workflow {readable(wait.name)} (run {wait.run})"
+        return Awaited(AdviceCode.FOLLOW_CHILD, words, wait.run or "", command=looking)
 
     def show(self, event: InvokeScheduled) -> Shown:
         return Shown(f"{readable(event.function_name)} ({event.kind})", f"({arguments(event.input)})")

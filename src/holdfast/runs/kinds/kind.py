@@ -20,8 +20,10 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Stop
 from holdfast.kernel.waits import Wait
+from holdfast.runs.advice import AdviceCode, Awaited
 from holdfast.runs.birth import Pin
 from holdfast.runs.lanes import CellOrigin
+from holdfast.runs.times import when
 from holdfast.store.protocol import FUNCTION, Answer, Attachable, KeepCode, Key, Run, Store
 
 Pins = Callable[[str], Pin]
@@ -110,13 +112,12 @@ class Kind:
         """The wait for a call as the run's row keeps it, with the facts that only the run knows."""
         return wait
 
-    def is_late(self, wait: Wait, now: int) -> bool:
-        """Whether its time has passed and no worker was running: a worker would have taken the run."""
-        return False
-
-    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
-        """A sentence on a run that waits for such a call: what it waits for, and what would move it."""
-        return f"{wait.kind} {wait.name}"
+    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> Awaited:
+        """What a run that waits for such a call waits for, and what would move it. The call is not late."""
+        what = f"{wait.kind} {wait.name}"
+        if wait.due is not None:
+            return next_attempt(what, wait.due, now)
+        return Awaited(AdviceCode.WAIT_CALL, what, wait.name)
 
     def show(self, event: InvokeScheduled) -> Shown:
         """The call in a timeline. Secrets are masked already."""
@@ -126,6 +127,12 @@ class Kind:
         """Whether a retried run that reaches the call again performs it again, although it has succeeded. The usual
         call is recognised by its name or its key."""
         return False
+
+
+def next_attempt(what: str, due: int, now: int) -> Awaited:
+    """A call that failed and is tried again at a time."""
+    words = "due" if due > now else "which was due"
+    return Awaited(AdviceCode.WAIT_ATTEMPT, f"the next attempt of {what}, {words} at {when(due, now)}", what)
 
 
 def kept_code(run: CallingRun, pin: Pin) -> tuple[KeepCode, ...]:

@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import cbor2
+from msgspec.structs import replace
 
 from holdfast.journal.events import InvokeScheduled
 from holdfast.journal.payload import Err, Failure, Outcome, policy_fields, says_more
 from holdfast.journal.render import arguments
 from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.kernel.waits import Wait
-from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown
+from holdfast.runs.advice import AdviceCode, Awaited
+from holdfast.runs.birth import DEFAULT_TENANT
+from holdfast.runs.hints import command
+from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown, next_attempt
 from holdfast.runs.lanes import CellOrigin
-from holdfast.runs.times import when
 from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.protocol import Answer, Enqueue, Run, Store, Withdraw, Withdrawn, Work
 
 STEP: Final = "step"
+_PATIENCE_SECONDS: Final = 60
 STOPPED: Final = Err(Failure("asyncio.exceptions:CancelledError", "it was stopped before it began"))
 
 
@@ -42,14 +46,8 @@ class StepKind(Kind):
     def stop(self, run: CallingRun, request: Stop, now: int) -> Errand | None:
         return None if request.queue is None else _withdrawn(run, request)
 
-    def is_late(self, wait: Wait, now: int) -> bool:
-        return wait.due is not None and wait.due <= now
-
-    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
-        if wait.due is not None:
-            due = "which was due" if self.is_late(wait, now) else "due"
-            return f"the next attempt of step {wait.name}, {due} at {when(wait.due, now)}"
-        return await _queued(store, run, wait, now)
+    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> Awaited:
+        return await queued_step(store, run, wait, now)
 
     def show(self, event: InvokeScheduled) -> Shown:
         return Shown(event.function_name, f"({arguments(event.input)})")
@@ -106,18 +104,31 @@ def origin_of(body: Sequence[Any]) -> CellOrigin | None:
     return CellOrigin(*body[7]) if len(body) > 7 else None
 
 
-async def _queued(store: Store, run: Run, wait: Wait, now: int) -> str:
-    """Where a queued step is. A worker that is silent runs nothing, and serves no queue."""
-    for work, owner in await store.work_of(run.key):
-        if work.position == wait.position:
-            alive = [worker for worker in await store.workers() if worker.expires_at >= now]
-            if any(worker.id == owner for worker in alive):
-                return f"step {wait.name}, which worker {owner} runs from queue {work.queue!r}"
-            if not any(work.queue in worker.queues for worker in alive):
-                remedy = "no running worker serves: start one that does"
-            elif owner is not None:
-                remedy = f"another worker takes over: worker {owner}, which ran it, is silent"
-            else:
-                remedy = "waits for a free place in a worker whose code has it"
-            return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
-    return f"step {wait.name}"
+async def queued_step(store: Store, run: Run, wait: Wait, now: int) -> Awaited:
+    """Where a step is, if it is on a queue. A worker that is silent runs nothing, and serves no queue.
+
+    Which steps a worker has is not known: if none of those that serve the queue has taken it for a while, a worker with
+    its code may be missing.
+    """
+    step = f"step {wait.name}"
+    found = [(work, owner) for work, owner in await store.work_of(run.key) if work.position == wait.position]
+    if wait.due is not None and (not found or found[0][0].available_at > now):
+        return next_attempt(step, wait.due, now)
+    if not found:
+        return Awaited(AdviceCode.WAIT_CALL, step)
+    work, owner = found[0]
+    alive = [worker for worker in await store.workers() if worker.expires_at >= now]
+    if any(worker.id == owner for worker in alive):
+        return Awaited(AdviceCode.WAIT_CALL, f"{step}, which worker {owner} runs from queue {work.queue!r}", work.queue)
+    where = f"{step} on queue {work.queue!r}, which"
+    start = command("worker", "APP", "--queues", f"{work.queue}=1", tenant=DEFAULT_TENANT)
+    missing = Awaited(AdviceCode.SERVE_QUEUE, "", work.queue, wait.name, start)
+    if not any(work.queue in worker.queues for worker in alive):
+        return replace(missing, words=f"{where} no running worker serves: start one that does")
+    if owner is not None:
+        words = f"{where} another worker takes over: worker {owner}, which ran it, is silent"
+        return Awaited(AdviceCode.WAIT_WORKER, words, work.queue)
+    words = f"{where} waits for a free place in a worker whose code has it"
+    if now - max(work.available_at, run.updated_at) > _PATIENCE_SECONDS * 1_000_000:
+        return replace(missing, words=f"{words}: start one if there is none")
+    return Awaited(AdviceCode.WAIT_CALL, words, work.queue)

@@ -11,6 +11,7 @@ from holdfast.client.views.instances import InstanceInfo
 from holdfast.client.views.journal import JournalEntry, json_fields
 from holdfast.client.views.signals import WaitingSignal
 from holdfast.client.views.timeline import item_record
+from holdfast.runs.advice import Advice
 from holdfast.server.call import FileAnswer, RouteCall
 from holdfast.server.fields import Limit
 from holdfast.server.pictures import MEDIA, PictureQuery, file_of
@@ -86,10 +87,11 @@ class TimelineWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a run is not moving, in one sentence."""
+    """Why a run is not moving, in words, and as advice with codes."""
 
     run: str
     explanation: str
+    advice: tuple[Advice, ...]
 
 
 class RunPictureQuery(PictureQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,7 +146,8 @@ async def state(call: RouteCall[Nothing, None]) -> InstanceInfo:
 
 
 async def explain(call: RouteCall[Nothing, None]) -> Explanation:
-    return Explanation(call.run.id, await call.run.explain())
+    found = await call.run.details()
+    return Explanation(call.run.id, found.explanation, found.advice)
 
 
 async def signals(call: RouteCall[Nothing, None]) -> list[WaitingSignal]:
@@ -213,7 +216,7 @@ ROUTES = (
         method="GET",
         path=f"{RUN}/explanation",
         operation="runs.see",
-        words="One sentence: what the run waits for, since when, and what would move it.",
+        words="What the run waits for, since when, and what would move it: in words, and as advice with codes.",
         handler=explain,
         answer=Explanation,
     ),

@@ -29,6 +29,7 @@ from holdfast.client.views.cells import (
 )
 from holdfast.client.views.cursors import Page
 from holdfast.errors import MalformedRequest
+from holdfast.runs.advice import AdviceCode
 from holdfast.server.answers import writer_of
 from holdfast.server.call import Events, RouteCall
 from holdfast.server.fields import Limit, Name, PageQuery, Reason, ReasonBody, Text, Time, Value
@@ -186,7 +187,7 @@ async def trace_cell(call: RouteCall[TraceQuery, None]) -> CellTrace:
 async def diagnose_cell(call: RouteCall[Nothing, None]) -> CellDiagnosis:
     cell = cell_of(call)
     found = await cell.diagnose()
-    if not any(each.kind in ("unhandled", "lane_paused") for each in found.causes):
+    if any(each.code == AdviceCode.MISSING for each in found.causes):
         await cell.show()
     return msgspec.structs.replace(found, key=plain_data(found.key))
 

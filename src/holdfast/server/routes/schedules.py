@@ -12,6 +12,7 @@ from holdfast.client.schedules.backfill import BackfillInfo
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.schedules import ScheduleInfo
 from holdfast.client.views.values import read_plain
+from holdfast.runs.advice import Advice
 from holdfast.schedules.schedule import CatchUp, Overlap
 from holdfast.schedules.schedule import Status as ScheduleStatus
 from holdfast.server.call import RouteCall
@@ -71,10 +72,12 @@ class ScheduledRun(msgspec.Struct, frozen=True):
 
 
 class ScheduleExplanation(msgspec.Struct, frozen=True):
-    """What a schedule does, why it did or did not start something, what comes next: a sentence each."""
+    """What a schedule does, why it did or did not start something, what comes next: a sentence each; and as advice with
+    codes why nothing starts at this moment."""
 
     id: str
     sentences: Sequence[str]
+    advice: Sequence[Advice]
 
 
 async def list_schedules(call: RouteCall[ScheduleQuery, None]) -> Page[ScheduleInfo]:
@@ -96,8 +99,9 @@ async def show(call: RouteCall[Nothing, None]) -> ScheduleInfo:
 
 
 async def explain(call: RouteCall[Nothing, None]) -> ScheduleExplanation:
-    id = call.path["schedule"]
-    return ScheduleExplanation(id, await call.client.schedules.explain(id, tenant=call.tenant))
+    id, schedules = call.path["schedule"], call.client.schedules
+    sentences = await schedules.explain(id, tenant=call.tenant)
+    return ScheduleExplanation(id, sentences, await schedules.advice(id, tenant=call.tenant))
 
 
 async def change(call: RouteCall[Nothing, ScheduleBody]) -> ScheduleInfo:

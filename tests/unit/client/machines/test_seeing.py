@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Holdfast, SyncHoldfast
 from holdfast.client.views.cells import TraceItem, cell_record, diagnosis_record, machine_record, trace_record
+from holdfast.client.views.overview import advice_record
 from holdfast.errors import CellNotFound, InvalidRequest
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.handle import Cell
@@ -241,10 +242,8 @@ def test_a_tail_gives_what_comes() -> None:
 
 async def causes(app: Holdfast, key: str = "o1") -> list[tuple[str, str, str]]:
     found = await app.cell(order, key).diagnose()
-    assert diagnosis_record(found)["causes"] == [
-        {"kind": each.kind, "text": each.text, "subject": each.subject, "remedy": each.remedy} for each in found.causes
-    ]
-    return [(each.kind, each.text, each.remedy) for each in found.causes]
+    assert diagnosis_record(found)["causes"] == advice_record(found.causes)
+    return [(each.code, each.sentence, each.command) for each in found.causes]
 
 
 def test_a_parked_cell_says_which_error_parked_it() -> None:
@@ -252,7 +251,7 @@ def test_a_parked_cell_says_which_error_parked_it() -> None:
         async with engine() as app:
             await parked(app)
             ((kind, text, remedy),) = await causes(app)
-            assert kind == "parked"
+            assert kind == "release_cell"
             assert "ValueError: poisoned. 2 events are held for it." in text
             assert remedy == "holdfast cells release seen.order o1"
 
@@ -268,7 +267,7 @@ def test_a_cell_waits_for_an_approval_and_names_the_task() -> None:
                     await app.changed(0.05)
             (cause,) = await causes(app)
             assert cause == (
-                "approval",
+                "approve",
                 f"It waits for a person to approve seen.charge: task {tasks[0].id}.",
                 f"holdfast approve {tasks[0].id} --as NAME",
             )
@@ -279,10 +278,14 @@ def test_a_cell_waits_for_an_approval_and_names_the_task() -> None:
 @pytest.mark.parametrize(
     ("by", "kind", "words"),
     [
-        ("slow", "timed_out", "It waits for seen.slow, which is tried again: the last attempt ended with TimeoutError"),
-        ("broken", "timed_out", "Its effect seen.broken timed out at "),
-        ("later", "timer", "It waits for its timer, which sends it seen/Expired@1 at "),
-        ("run", "run", "It waits for the run that seen.delivering is: holdfast:lane:seen.order:"),
+        (
+            "slow",
+            "wait_attempt",
+            "It waits for seen.slow, which is tried again: the last attempt ended with TimeoutError",
+        ),
+        ("broken", "effect_failed", "Its effect seen.broken timed out at "),
+        ("later", "wait_time", "It waits for its timer, which sends it seen/Expired@1 at "),
+        ("run", "follow_child", "It waits for the run that seen.delivering is: holdfast:lane:seen.order:"),
     ],
 )
 def test_a_cell_says_what_it_waits_for(by: str, kind: str, words: str) -> None:
@@ -305,9 +308,9 @@ def test_a_cell_that_ended_or_waits_for_events_says_so() -> None:
         async with engine() as app:
             await app.emit(Placed("o1", 500))
             await until(app, "o1", lambda cell: cell.state is not None and cell.state.stage == "paid")
-            assert [each[0] for each in await causes(app)] == ["event"]
+            assert [each[0] for each in await causes(app)] == ["awaits_event"]
             await handled(app, await app.emit(Closed("o1")), "o1")
-            assert [each[0] for each in await causes(app)] == ["completed"]
+            assert [each[0] for each in await causes(app)] == ["ended"]
             assert [each[0] for each in await causes(app, "never")] == ["missing"]
 
     run(main)
@@ -320,13 +323,13 @@ def test_events_that_nobody_handles_are_told_with_the_reason() -> None:
         async with engine(worker=False) as app:
             await app.emit(Placed("o1", 500))
             await app.emit(Placed("o1", 500))
-            assert [each[0] for each in await causes(app)] == ["no_worker", "unhandled"]
+            assert [each[0] for each in await causes(app)] == ["start_worker", "wait_events"]
             assert (await causes(app))[1][1] == "2 events for it are in its lane and not handled yet."
             lane = app.run(lane_id(order.name, app.cell(order, "o1").lane))
             await lane.pause("look")
             first = (await causes(app))[0]
             assert first == (
-                "lane_paused",
+                "resume",
                 f"Its lane, run {lane.id}, is paused: paused by request: look.",
                 f"holdfast resume {lane.id}",
             )

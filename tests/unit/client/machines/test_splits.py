@@ -138,7 +138,7 @@ def test_a_split_is_under_way_until_all_lanes_have_their_cells() -> None:
             assert sent.places[0].lane >= 2
             assert (await app.emit(Closed("o1"), id="c1")).repeated
             causes = (await app.cell(order, "o1").diagnose()).causes
-            assert "moving" in [cause.kind for cause in causes]
+            assert "wait_split" in [cause.code for cause in causes]
             for index in range(2):
                 await app.run(lane_id(order.name, index)).resume()
             assert await handled(app, sent, "o1") == Order("closed", 1)
@@ -168,6 +168,10 @@ def test_whoever_reads_a_cell_that_is_between_two_lanes_is_told_so(monkeypatch: 
                     await app.changed(0.05)
             with pytest.raises(CellMoving, match="on its way"):
                 await app.cell(order, "o1").state()
+            found = await app.cell(order, "o1").diagnose()
+            assert (found.status, found.causes[0].code, found.causes[-1].code) == ("moving", "resume", "wait_split")
+            assert found.causes[0].command == f"holdfast resume {found.causes[0].run}"
+            assert found.causes[0].run in heirs
             for heir in heirs:
                 await app.run(heir).resume()
             await settled(app)
@@ -190,7 +194,7 @@ def test_what_comes_of_an_effect_reaches_the_cell_in_its_new_lane() -> None:
             assert after.lane != before.lane
             assert after.intents == before.intents
             (cause,) = (await app.cell(order, "o1").diagnose()).causes
-            assert (cause.kind, cause.subject) == ("approval", task.id)
+            assert (cause.code, cause.thing) == ("approve", task.id)
             await app.tasks.approve(task.id, by="ann")
             paid = await until(app, "o1", lambda cell: not cell.intents)
             assert paid.state == Order("paid", 500, 2)

@@ -12,6 +12,7 @@ from holdfast.kernel.requests import Invoke
 from holdfast.kernel.waits import Wait
 from holdfast.programs.function.decorators import current
 from holdfast.programs.function.values import encode
+from holdfast.runs.advice import AdviceCode, Awaited
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Shown, failed
 from holdfast.store.protocol import Answer, Note, Noted, Run, Store
 
@@ -31,8 +32,8 @@ class Remark(Kind):
         note = Note(run.key.tenant, run.key.run, "remark", now, text.encode())
         return Errand(note, request.promise_id, _outcome) if settled else Errand(note)
 
-    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
-        return f"an answer to the remark {wait.name!r}"
+    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> Awaited:
+        return Awaited(AdviceCode.WAIT_CALL, f"an answer to the remark {wait.name!r}")
 
     def show(self, event: InvokeScheduled) -> Shown:
         return Shown(f"remarked: {event.function_name}", "for the audit")

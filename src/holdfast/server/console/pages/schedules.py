@@ -42,6 +42,7 @@ async def load_schedule(call: RouteCall[Any, None]) -> Context:
     return {
         "schedule": await schedules.show(id, tenant=call.tenant),
         "sentences": await schedules.explain(id, tenant=call.tenant),
+        "advice": await schedules.advice(id, tenant=call.tenant),
     }
 
 
