@@ -21,12 +21,12 @@ from holdfast.errors import DuplicateName, InvalidArguments, InvalidDefinition, 
 from holdfast.programs.definition.compiler.batch import DefinitionSource, RejectedSource, compile_batch, read_drafts
 from holdfast.programs.definition.kind import Definitions, code_of, pin_of
 from holdfast.programs.definition.model import Accepted, Definition
+from holdfast.programs.definition.schema_values import start_problems
 from holdfast.programs.definition.sketch import Sketch
 from holdfast.programs.definition.versions import latest, parse_reference
 from holdfast.programs.function.values import encode
 from holdfast.runs.birth import Pin, check_id
 from holdfast.store import protocol as p
-from holdfast.tasks.forms import problems
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -335,8 +335,7 @@ class AppDefinitions:
         if len(args) > 1 or (args and kwargs):
             raise InvalidArguments(f"{found.definition.name} is started with one value, or with named ones")
         start = args[0] if args else kwargs
-        wrong = problems(found.definition.start, start) if found.definition.start else []
-        if wrong:
+        if wrong := start_problems(found.definition.start, start):
             text = "; ".join(f"{place or '/'}: {problem}" for place, problem in wrong)
             raise InvalidArguments(f"{found.definition.name} cannot be started with this: {text}")
         code = [code_of(each) for each in ([found] if startable.is_kept else self.kind.reachable(found))]

@@ -50,6 +50,22 @@ class Installed(Tools):
     transport = staticmethod(find)  # type: ignore[assignment]
 
 
+class Kid:
+    """One definition that others may run."""
+
+    def __init__(self, child: m.Accepted) -> None:
+        self._child = child
+
+    def definition(self, reference: str) -> m.Accepted | None:
+        return self._child if reference == self._child.definition.name else None
+
+    def function_names(self) -> list[str]:
+        return []
+
+    def definition_names(self) -> list[str]:
+        return [self._child.definition.name]
+
+
 def accepted(steps: str, head: str = "") -> m.Accepted:
     return compile_text(HEAD + textwrap.dedent(head) + "steps:\n" + textwrap.dedent(steps), Tools())
 
@@ -139,6 +155,49 @@ def test_rule_5_state_without_a_default_is_absent_and_reading_it_is_an_error() -
     played("- a: {end: =state.x + 1}", head, expect={"status": "parked"})
     guarded = '- a: {end: {there: =has(state.x), or: "=state.?x.orValue(5)", y: =state.y}}'
     played(guarded, head, expect={"result": {"there": False, "or": 5, "y": 7}})
+
+
+DEFAULTS = """
+start:
+  type: object
+  required: [n]
+  properties:
+    n: {type: number, default: 4}
+    to: {type: object, properties: {town: {type: string, default: Ulm}, no: {type: integer}}}
+    lines: {type: array, items: {type: object, properties: {of: {type: integer, default: 1}}}}
+"""
+
+
+def test_rule_5_what_a_start_leaves_out_has_the_default_of_its_schema_and_its_type() -> None:
+    steps = "- done: {end: '=[start.n / 8.0, start.to.town, start.lines.map(each, each.of)]'}"
+    given = {"to": {"no": 3}, "lines": [{}, {"of": 2}]}
+    played(steps, DEFAULTS, start=given, expect={"status": "completed", "result": [0.5, "Ulm", [1, 2]]})
+    played(steps, DEFAULTS, start={**given, "n": 8}, expect={"result": [1.0, "Ulm", [1, 2]]})
+
+
+def test_rule_5_a_run_of_an_earlier_edition_has_no_defaults_of_its_start() -> None:
+    """A change of what a journal means is for runs that begin with it."""
+    definition = accepted("- done: {end: =start}", DEFAULTS.replace("  required: [n]\n", "")).definition
+    results = []
+    for edition in (1, 2):
+        run = Run(Defined(definition), {}, edition=edition)  # type: ignore[arg-type]
+        run.advance()
+        results.append(run.result())
+    assert results == [{}, {"n": 4}]
+
+
+def test_rule_5_a_child_played_within_its_parents_turn_has_the_defaults_of_its_start() -> None:
+    child = compile_text(f"holdfast: definition/1\nname: kid\nversion: 1\n{DEFAULTS}steps:\n  - e: {{end: =start.n}}\n")
+    found = compile_text(HEAD + "steps:\n  - k: {run: kid, as: state.n}\n  - e: {end: =state.n}\n", Tools(), Kid(child))
+    run = Run(Defined(found.definition), {})  # type: ignore[arg-type]
+    run.advance()
+    assert run.result() == 4
+    assert "InvokeScheduled" not in run.names()
+
+
+def test_rule_5_a_default_of_a_start_fits_its_schema() -> None:
+    head = "start: {type: object, properties: {a: {type: object, properties: {n: {type: integer, default: four}}}}}\n"
+    assert "the default does not fit its schema" in refusal("- done: {end: =start.a}", head)
 
 
 @pytest.mark.parametrize(
