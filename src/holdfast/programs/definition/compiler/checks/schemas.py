@@ -26,7 +26,9 @@ def check_schemas(definition: m.Definition, faults: FaultList, tools: Toolbox | 
     Requests of a package's transport are looked at where ``tools`` know it.
     """
     if _check_schema(definition.start, ("start",), faults):
-        named = {name: definition.start[name] for name in ("$defs", "definitions") if name in definition.start}
+        named: dict[str, Any] = {
+            name: definition.start[name] for name in ("$defs", "definitions") if name in definition.start
+        }
         _check_defaults(definition.start, named, ("start",), faults)
     for name, schema in definition.state.items():
         if _check_schema(schema, ("state", name), faults) and "default" in schema:
