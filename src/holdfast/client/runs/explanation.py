@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -32,7 +33,7 @@ async def _explain(store: Store, run: Run, now: int, depth: int) -> str:
     if run.pause is not None:
         resuming = _command(run, "resume", run.key.run)
         paused = f"It has been paused for {length(now - run.updated_at)}: {run.pause.rstrip('.')}."
-        return f"{paused} `{resuming}` lets it go on."
+        return f"{paused} `{resuming}` lets it go on.{_unavailable(run.pause, await store.workers(), now)}"
     if run.owner is not None:
         return await _held(store, run, now)
     if run.ready_at is not None:
@@ -69,7 +70,7 @@ async def _queued(store: Store, run: Run, now: int) -> str:
         if run.program_kind != FUNCTION:
             return f"{none} serves programs of kind {run.program_kind!r}: start one that does."
         remedy = "start one whose app imports it. If it is a definition, publish it, and start it under another id."
-        return f"{none} knows the workflow {run.workflow!r}: {remedy}"
+        return f"{none} knows the workflow {run.workflow!r}: {remedy}{_unavailable(run.workflow, workers, now)}"
     if refusals := await store.declined(run.key):
         last = refusals[-1]
         return (
@@ -188,3 +189,21 @@ def _is_late(wait: Wait, now: int) -> bool:
 
 def _alive(workers: Sequence[WorkerRow], now: int) -> list[WorkerRow]:
     return [worker for worker in workers if worker.expires_at >= now]
+
+
+def _unavailable(text: str, workers: Sequence[WorkerRow], now: int) -> str:
+    """The definitions that a text names, and that workers were given and could not accept."""
+    named = set(_NAME.findall(text))
+    found = {
+        str(definition): worker.id
+        for worker in _alive(workers, now)
+        for definition in worker.unavailable
+        if definition.name in named
+    }
+    return "".join(
+        f" Worker {worker} was given a definition that is invalid: {each}." for each, worker in found.items()
+    )
+
+
+_NAME: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
+"""A name of a definition in a text."""

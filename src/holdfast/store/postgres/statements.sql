@@ -399,8 +399,8 @@ UPDATE tasks SET reference = locked.reference
 FROM locked WHERE tasks.tenant = locked.tenant AND tasks.id = locked.id;
 
 -- name: register
-INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at, kinds)
-SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now, $8
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at, kinds, unavailable)
+SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now, $8, $9
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at, beat_at = excluded.beat_at;
 
@@ -414,7 +414,8 @@ RETURNING id;
 UPDATE workers SET clock_ahead = $2 WHERE id = $1;
 
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead, unavailable
+FROM workers ORDER BY started_at, id;
 
 -- name: attend
 -- A worker is present while a session holds its lock. Several handles of one process may hold it, so it is shared.

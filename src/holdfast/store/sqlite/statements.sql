@@ -232,7 +232,8 @@ ORDER BY name, version LIMIT ?5;
 UPDATE runs SET reference = ?3 WHERE tenant = ?1 AND id = ?2;
 
 -- name: register
-INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, kinds) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, kinds, unavailable)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at;
 
 -- name: beat
@@ -242,7 +243,8 @@ UPDATE workers SET expires_at = ? WHERE id = ?;
 UPDATE workers SET clock_ahead = ? WHERE id = ?;
 
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead, unavailable
+FROM workers ORDER BY started_at, id;
 
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;

@@ -44,7 +44,9 @@ async def load(call: RouteCall[Any, None]) -> Context:
     names: dict[str, list[DefinitionInfo]] = {}
     async for info in call.client.definitions.list(tenant=call.tenant):
         names.setdefault(info.name, []).append(info)
-    return {"definitions": {name: versions[-1] for name, versions in names.items()}, "versions": names}
+    unavailable = [each.brief for each in call.client.definitions.unavailable]
+    newest = {name: versions[-1] for name, versions in names.items()}
+    return {"definitions": newest, "versions": names, "unavailable": unavailable}
 
 
 async def load_definition(call: RouteCall[DefinitionPageQuery, None]) -> Context:
