@@ -14,6 +14,7 @@ from holdfast.errors import InvalidDefinition, InvalidRequest, MalformedRequest,
 from holdfast.programs.definition.compiler.batch import DefinitionSource
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.compiler.schema import definition_schema
+from holdfast.programs.definition.interpreter.routine import functions_of
 from holdfast.programs.definition.migration.differences import Difference, differences
 from holdfast.programs.definition.model import Accepted
 from holdfast.server.call import FileAnswer, RouteCall
@@ -71,9 +72,10 @@ class CheckedDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DefinitionDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """A published definition, and its canonical form."""
+    """A published definition, the functions that its expressions call, and its canonical form."""
 
     info: DefinitionInfo
+    functions: tuple[str, ...]
     document: dict[str, Any]
 
 
@@ -152,7 +154,8 @@ async def show(call: RouteCall[VersionQuery, None]) -> DefinitionDetails:
     found = await _published(call, call.query.version)
     info = await call.client.definitions.info(found.reference, tenant=call.tenant)
     assert info is not None
-    return DefinitionDetails(info=info, document=write_document(found.definition))
+    functions = functions_of(found.definition)
+    return DefinitionDetails(info=info, functions=functions, document=write_document(found.definition))
 
 
 async def diagram(call: RouteCall[DefinitionPictureQuery, None]) -> FileAnswer:

@@ -16,7 +16,7 @@ from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.checks.expressions import RUN
 from holdfast.programs.definition.compiler.compiler import compile_text
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
-from holdfast.programs.definition.interpreter.routine import Routine
+from holdfast.programs.definition.interpreter.routine import Routine, functions_of
 from holdfast.programs.definition.spans import read_span
 from holdfast.programs.definition.trials import TrialResult, play, read_trials
 from holdfast.programs.function.decorators import step
@@ -599,6 +599,24 @@ def test_rule_25_an_end_gives_the_result_and_never_the_status() -> None:
 )
 def test_rule_25_a_run_cannot_end_inside_a_parallel_block(block: str) -> None:
     assert "a run cannot end inside f" in refusal(f"- f: {block}")
+
+
+def test_the_functions_that_a_definition_calls_are_known_and_no_part_of_its_digest() -> None:
+    steps = """
+    - a: {set: {state.words: "=start.text.split(',').map(w, w.trim())"}}
+    - b: {when: =has(start.n) && math.abs(start.n) > 1, set: {state.n: "=size(state.words)"}}
+    - c:
+        end: ="%s".format([state.words.join("-")])
+    """
+    found = accepted(steps)
+    assert functions_of(found.definition) == ("format", "has", "join", "map", "math.abs", "size", "split", "trim")
+    assert b"functions" not in found.canonical
+    played(steps, start={"text": "a, b", "n": -2}, expect={"result": "a-b", "state": {"n": 2}})
+
+
+def test_the_functions_of_a_definition_in_jq_are_known() -> None:
+    found = accepted("- a: {end: '=[$start.xs[] | ascii_downcase] | join(\",\") // null'}", "language: jq\n")
+    assert functions_of(found.definition) == ("ascii_downcase", "join")
 
 
 # -- beyond the example ------------------------------------------------------------------------------------------------

@@ -162,6 +162,13 @@ def delay_of(retry: NodeRetry, attempt: int, scribe: Scribe) -> int:
     return round(kernel_policy(retry).delay_seconds(attempt, entropy) * 1e6)
 
 
+def functions_of(definition: Definition) -> tuple[str, ...]:
+    """The functions that its expressions call."""
+    names, state = frozenset(_bound_names(definition.steps)), members_of_state(definition)
+    templates = Templates(names, definition.language, state)
+    return tuple(sorted({name for text in texts_of(definition) for name in templates.formula(text).functions}))
+
+
 def texts_of(definition: Definition) -> Iterator[str]:
     """All expressions of a definition that are evaluated while it runs."""
     yield from expressions_in(definition.reference)
