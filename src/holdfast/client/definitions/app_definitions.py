@@ -19,11 +19,13 @@ from holdfast.client.views.definitions import DefinitionInfo, ImportedDefinition
 from holdfast.client.views.moves import MoveInfo
 from holdfast.errors import DuplicateName, InvalidArguments, InvalidDefinition, InvalidRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource, RejectedSource, compile_batch, read_drafts
+from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.definition.kind import Definitions, code_of, pin_of
 from holdfast.programs.definition.model import Accepted, Definition
 from holdfast.programs.definition.schema_values import start_problems
 from holdfast.programs.definition.sketch import Sketch
 from holdfast.programs.definition.versions import latest, parse_reference
+from holdfast.programs.definition.walks import in_authors_order
 from holdfast.programs.function.values import encode
 from holdfast.runs.birth import Pin, check_id
 from holdfast.store import protocol as p
@@ -259,6 +261,14 @@ class AppDefinitions:
         """The same as a view."""
         row = await self._publisher.find(reference, self._app.tenant_of(tenant))
         return None if row is None else definition_info(row, await self._publisher.accepted(row))
+
+    async def as_written(self, routine: Routine, tenant: str) -> Definition:
+        """The definition of a run in its author's order, where this process or the store has it."""
+        definition, digest = routine.definition, routine.digest
+        reference = f"{definition.name}@{definition.version}"
+        row = await self._publisher.find(reference, tenant)
+        found = self.kind.find(reference) if row is None else await self._publisher.accepted(row)
+        return definition if found is None or found.digest != digest else in_authors_order(definition, found.order)
 
     # -- moving --------------------------------------------------------------------------------------------------------
 

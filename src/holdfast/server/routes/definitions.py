@@ -12,6 +12,7 @@ from holdfast.client.views.definitions import DefinitionInfo, ImportedDefinition
 from holdfast.client.views.moves import MoveInfo
 from holdfast.errors import InvalidDefinition, InvalidRequest, MalformedRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource
+from holdfast.programs.definition.compiler.compiler import as_written
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.compiler.schema import definition_schema
 from holdfast.programs.definition.interpreter.routine import functions_of
@@ -161,13 +162,13 @@ async def show(call: RouteCall[VersionQuery, None]) -> DefinitionDetails:
 async def diagram(call: RouteCall[DefinitionPictureQuery, None]) -> FileAnswer:
     query = call.query
     found = await _published(call, query.version)
-    picture = await drawn(call.client, found.definition, direction=query.direction, deepest=query.depth)
+    picture = await drawn(call.client, as_written(found), direction=query.direction, deepest=query.depth)
     return await file_of(call.client, picture, query)
 
 
 async def text(call: RouteCall[TextQuery, None]) -> FileAnswer:
     found = await _published(call, call.query.version)
-    written = await definition_text(call.client, found.definition, call.query.form)
+    written = await definition_text(call.client, as_written(found), call.query.form)
     return FileAnswer(written.encode(), TEXT_MEDIA[call.query.form])
 
 

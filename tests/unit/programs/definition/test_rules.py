@@ -631,6 +631,37 @@ def test_a_pick_takes_what_comes_first_and_does_what_stands_behind_it() -> None:
     played(steps, expect={"result": {"paid": 0, "late": True}})
 
 
+RACE = """
+- {before}
+- p:
+    pick:
+      zz: {{wait: one, do: [{{z: {{set: {{state.won: zz}}}}}}]}}
+      aa: {{wait: {other}, do: [{{a: {{set: {{state.won: aa}}}}}}]}}
+- done: {{end: =state.won}}
+"""
+
+
+@pytest.mark.parametrize(("order", "won"), [((1, 2), "zz"), ((2, 1), "aa")])
+def test_of_two_options_the_one_whose_signal_was_recorded_first_wins(order: tuple[int, int], won: str) -> None:
+    """Also where both arrive in one turn, and whatever their names are."""
+    run = begun(RACE.format(before="s: {set: {state.won: nobody}}", other="two"))
+    signals = {1: signal("one"), 2: signal("two")}
+    run.advance(*(signals[each] for each in order))
+    while not run.ended:
+        run.advance()
+    assert run.result() == won
+
+
+def test_of_two_options_that_can_both_go_on_when_they_are_reached_the_first_by_name_wins() -> None:
+    """The order in which they are written is for people: a run does not depend on it."""
+    run = begun(RACE.format(before="s: {wait: go}", other="two"))
+    run.advance(signal("one"), signal("two"))
+    run.advance(signal("go"))
+    while not run.ended:
+        run.advance()
+    assert run.result() == "aa"
+
+
 def test_rework_is_a_bounded_loop() -> None:
     steps = """
     - r: {repeat: {until: =state.ok, most: 2}, do: [{a: {step: rules.get, as: state.ok}}]}
