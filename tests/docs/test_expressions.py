@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.expressions.engine import DEEPEST_EXPRESSION, DEEPEST_VALUE, MOST_ITERATIONS
 from holdfast.expressions.expression import LONGEST_LIST, Expression
-from holdfast.expressions.functions import GLOBALS, METHODS, OPTIONALS
+from holdfast.expressions.functions import GLOBALS, METHODS, NAMESPACES
 from holdfast.expressions.parser import LONGEST_EXPRESSION
 from holdfast.expressions.reads import LONGEST_VALUE
 from holdfast.expressions.shapes import BOOL, DOUBLE, INT, map_of
@@ -43,8 +43,8 @@ def test_the_page_shows_what_is_kept(written: str, kept: str) -> None:
 def test_every_function_is_on_the_page_and_no_other() -> None:
     """Functions, methods and macros."""
     listed = PAGE.split("\n## Functions and macros\n")[1].split("\n## ")[0]
-    named = set(re.findall(r"`(?:\w+\.)?(\w+)\(", listed))
-    assert named == {*GLOBALS, *METHODS, *MACROS, *OPTIONALS, "has"}
+    named = set(re.findall(r"`(?:\w+\.|\"[^\"]*\"\.)?(\w+)\(", listed))
+    assert named == {*GLOBALS, *METHODS, *MACROS, *(name for each in NAMESPACES.values() for name in each), "has"}
 
 
 def test_the_limits_are_on_the_page() -> None:

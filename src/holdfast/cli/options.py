@@ -58,6 +58,11 @@ definitions = click.option(
     metavar="PATH",
     help="Accept the definitions in this file or folder, too.",
 )
+definitions_mode = click.option(
+    "--definitions-mode",
+    type=click.Choice(["strict", "warn"]),
+    help="Whether an invalid definition ends the start, or is only unavailable; the app's own mode if not given.",
+)
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 limit = click.option(
     "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0 for all."

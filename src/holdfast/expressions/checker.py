@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Final
 
 from holdfast.expressions.engine import Fault
-from holdfast.expressions.functions import GLOBALS, METHODS, OPTIONALS, TYPES, Overload
+from holdfast.expressions.functions import GLOBALS, METHODS, NAMESPACES, TYPES, Overload
 from holdfast.expressions.operators import ARITHMETIC, NUMBERS, ORDERED, TypedTree, arithmetic, level, leveled, widened
 from holdfast.expressions.printer import unparse
 from holdfast.expressions.shapes import (
@@ -179,21 +180,45 @@ class Checker:
     def _application(self, tree: Application, scope: Mapping[str, ValueShape]) -> TypedTree:
         arguments = [self._check(argument, scope) for argument in tree.arguments]
         made = dataclasses.replace(tree, arguments=tuple(argument.tree for argument in arguments))
-        if isinstance(tree.target, Variable) and tree.target.name == "optional" and "optional" not in scope:
-            if tree.function not in OPTIONALS:
-                self._fault(
-                    tree.at, f"there is no function `optional.{tree.function}`{nearest(tree.function, OPTIONALS)}"
-                )
-            return TypedTree(made, optional_of(arguments[0].shape if arguments else DYN))
+        if isinstance(tree.target, Variable) and tree.target.name in NAMESPACES:
+            space = tree.target.name  # a variable of that name has no such methods: CEL looks for the function first
+            if space not in scope or tree.function in NAMESPACES[space]:
+                return self._in_namespace(tree, space, arguments)
         if tree.target is not None:
             target = self._check(tree.target, scope)
             made, arguments = dataclasses.replace(made, target=target.tree), [target, *arguments]
+            if tree.function == "join" and target.shape.kind == "list":
+                self._check_joined(target.shape, tree.target)
         known = GLOBALS if tree.target is None else METHODS
         if tree.function not in known:
             self._unknown_function(tree)
             return TypedTree(made, DYN)
         overload = self._overload(tree, known[tree.function], [argument.shape for argument in arguments])
         return _given(made, overload, arguments)
+
+    def _check_joined(self, shape: ValueShape, tree: Tree) -> None:
+        if shape.contained.kind not in ("string", "dyn"):
+            what = f"join() needs a list of strings, but {_quoted(tree)} is {shape.with_article}"
+            self._fault(start_of(tree), what)
+
+    def _in_namespace(self, tree: Application, space: str, arguments: list[TypedTree]) -> TypedTree:
+        """A function that is called by the name of its namespace, as ``math.abs(x)``."""
+        known = NAMESPACES[space]
+        if tree.function in known:
+            overload = self._overload(tree, known[tree.function], [argument.shape for argument in arguments])
+        else:
+            overload = None
+            self._fault(tree.at, f"there is no function `{space}.{tree.function}`{nearest(tree.function, known)}")
+        chooses = tree.function in ("greatest", "least")
+        if chooses and {"double"} < {each.shape.kind for each in arguments} <= NUMBERS:
+            arguments = [leveled(each, DOUBLE) for each in arguments]
+        made = dataclasses.replace(tree, arguments=tuple(argument.tree for argument in arguments))
+        shapes = [argument.shape for argument in arguments]
+        if space == "optional":
+            return TypedTree(made, optional_of(shapes[0] if shapes else DYN))
+        if overload is None or not chooses:
+            return TypedTree(made, DYN if overload is None else overload.gives)
+        return TypedTree(made, shapes[0].contained if shapes[0].kind == "list" else reduce(joined, shapes))
 
     def _unknown_function(self, tree: Application) -> None:
         known = {*METHODS, *MACROS} if tree.target is not None else {*GLOBALS, "has"}
@@ -210,12 +235,15 @@ class Checker:
     def _overload(
         self, tree: Application, overloads: tuple[Overload, ...], shapes: list[ValueShape]
     ) -> Overload | None:
-        fitting = [overload for overload in overloads if len(overload.takes) == len(shapes)]
-        for overload in fitting:
-            if all(map(_takes, overload.takes, shapes)):
+        for overload in overloads:
+            takes = overload.takes
+            if overload.endless:
+                takes += takes[-1:] * (len(shapes) - len(takes))
+            if len(takes) == len(shapes) and all(map(_takes, takes, shapes)):
                 return overload
-        given = ", ".join(map(str, shapes if tree.target is None else shapes[1:])) or "nothing"
-        owner = f" of {shapes[0].with_article}" if tree.target is not None else ""
+        is_method = tree.target is not None and not _is_namespace(tree.target)
+        given = ", ".join(map(str, shapes[1:] if is_method else shapes)) or "nothing"
+        owner = f" of {shapes[0].with_article}" if is_method else ""
         self._fault(tree.at, f"`{tree.function}()`{owner} cannot take {given}")
         return None
 
@@ -338,6 +366,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence that says which name may have been meant."""
     found = difflib.get_close_matches(name, sorted(known), 1)
     return f": did you mean `{found[0]}`?" if found else ""
+
+
+def _is_namespace(target: Tree) -> bool:
+    return isinstance(target, Variable) and target.name in NAMESPACES
 
 
 def _takes(kinds: frozenset[str], shape: ValueShape) -> bool:

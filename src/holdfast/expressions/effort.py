@@ -19,6 +19,13 @@ _READ: Final = 4  # a character that is read, or made
 _COMPARED: Final = 5  # a unit of values that are compared
 _SPAN_READ: Final = 16  # a character of a duration
 _PLACE: Final = 16  # a place at which one text is looked for in another
+_CHANGED: Final = 30  # a character that is decoded and made again
+_MADE: Final = 600  # a text that is cut out, put in or joined
+_FORMATTED: Final = 120  # a character of a format
+
+_CHANGING: Final = frozenset(
+    {"charAt", "substring", "lowerAscii", "upperAscii", "trim", "reverse", "quote", "encode", "decode"}
+)
 
 _REPEATED: Final = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 _CLASS: Final = re.compile(r"\\[pP]|\[:")
@@ -48,11 +55,19 @@ def of_operation(operator: str, left: int, right: int) -> int:
 def of_function(name: str, given: Sequence[int], pattern: str | None) -> int:
     """A function of arguments of so many units; the pattern of ``matches`` where the expression has it."""
     match name, given:
-        case "contains", (text, part):
+        case "contains" | "indexOf" | "lastIndexOf", (text, part, *_):
             return text * (_PLACE + part // 6)
+        case "replace" | "split", (text, part, *rest):
+            return text * (_PLACE + part // 6 + _MADE) + _CHANGED * sum(rest)
+        case "join", (items, *between):
+            return items * (_MADE // 8 + _READ * sum(between))
+        case "format", (text, items):
+            return _FORMATTED * text + (_MADE // 8) * items
         case "matches", (text, length):
             reading, matching = _of_unknown(length) if pattern is None else _of_pattern(pattern)
             return reading + text * min(matching, _MOST_MATCHED)
+        case _ if name in _CHANGING:
+            return _CHANGED * sum(given)
         case _:
             return (_SPAN_READ if name == "duration" else _READ) * sum(given)
 

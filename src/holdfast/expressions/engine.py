@@ -115,12 +115,16 @@ def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> Comp
 
 @functools.lru_cache(maxsize=64)
 def _environment(types: tuple[tuple[str, str], ...], *, optionals: bool) -> cel.Env:
-    """``optionals`` are ``a.?b`` and ``orValue()``."""
+    """``optionals`` are ``a.?b`` and ``orValue()``. Of texts, numbers and encodings there is one version of functions:
+    what an expression gives must not change with the library's newest."""
     from cel_expr_python import cel  # loaded at the first evaluation: it is large
-    from cel_expr_python.ext import ext_optional
+    from cel_expr_python.ext import ext_encoders, ext_math, ext_optional, ext_strings
 
     variables = {name: getattr(cel.Type, kind.upper()) for name, kind in types}
-    return cel.NewEnv(variables=variables, extensions=[ext_optional.ExtOptional()] if optionals else [])
+    extensions: list[Any] = [ext_strings.ExtStrings(4), ext_math.ExtMath(2), ext_encoders.ExtEncoders()]
+    return cel.NewEnv(
+        variables=variables, extensions=[*extensions, *([ext_optional.ExtOptional()] if optionals else [])]
+    )
 
 
 def _faults(text: str, message: str) -> Iterator[Fault]:

@@ -30,7 +30,7 @@ from holdfast.expressions.extents import (
 from holdfast.expressions.parser import parse, within_depth
 from holdfast.expressions.printer import unparse
 from holdfast.expressions.process import CutOff, is_limited
-from holdfast.expressions.reads import Read, cut, cutting_of, place_of, uses_of
+from holdfast.expressions.reads import Read, cut, cutting_of, functions_of, place_of, uses_of
 from holdfast.expressions.shapes import ValueShape
 from holdfast.expressions.shortcut import NotSimple, shortcut_of
 from holdfast.expressions.syntax import Tree
@@ -89,6 +89,11 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions and macros that it calls."""
+        return frozenset(functions_of(self.tree))
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value over these variables; those that it does not read may be missing. Raises CannotEvaluate."""

@@ -48,6 +48,8 @@ FEW_PARTS: Final = 16
 ITEM: Final = 16
 """The units of an item; those of a text are its characters."""
 
+_NUMBER_FORMATTED: Final = 1_400  # the library allows 1,000 digits behind the point
+
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
 _SIZES: Final = (4096, 1024)
 _SMALL: Final = 64  # a number, a time, a truth, and what they are as a text
@@ -86,10 +88,18 @@ def is_light(tree: Tree) -> bool:
     return has_few_parts(tree) and not any(map(_may_be_heavy, _all_parts(tree)))
 
 
+_HEAVY: Final = frozenset(
+    {"contains", "matches", "indexOf", "lastIndexOf", "replace", "split", "join", "format", "quote", "encode"}
+)
+"""The functions that make more than they read, or read it again and again."""
+
+
 def _may_be_heavy(part: Tree) -> bool:
     match part:
-        case Operation("+") | ListDisplay() | MapDisplay() | Comprehension() | Application("contains" | "matches"):
+        case Operation("+") | ListDisplay() | MapDisplay() | Comprehension():
             return True
+        case Application(function):
+            return function in _HEAVY
     return False
 
 
@@ -262,10 +272,33 @@ class _Estimate:
                 for each in given:
                     found = _either(found, each)
                 return found
+            case "charAt" | "substring" | "lowerAscii" | "upperAscii" | "trim" | "reverse":
+                return Extent(given[0].units)
+            case "quote" | "encode" | "decode":
+                return Extent(2 * given[-1].units)
+            case "replace":
+                return _replaced(parts_of(tree), given)
+            case "split":
+                return Extent(ITEM + given[0].units * (ITEM + 2), given[0].units, given[0].units)
+            case "join":
+                return Extent(given[0].units + given[0].items * sum(each.units for each in given[1:]))
+            case "format":
+                items = given[1].items * _NUMBER_FORMATTED
+                return Extent(given[0].units + 8 * given[1].units + items)
             case "first" | "last":
                 return Extent(given[0].item + ITEM, given[0].item // ITEM, given[0].item)
             case _:
                 return _SCALAR
+
+
+def _replaced(parts: tuple[Tree, ...], given: list[Extent]) -> Extent:
+    """A text with another put in: at each place, where it is not known how long what goes out is."""
+    written = [part.value if isinstance(part, Constant) else None for part in parts]
+    text, old, new, *_ = (
+        len(value) if isinstance(value, str) else each.units for value, each in zip(written, given, strict=True)
+    )
+    times = 1 + text // (max(1, old) if isinstance(written[1], str) else 1)
+    return Extent(ITEM + text + times * new)
 
 
 def _written(given: tuple[Tree, ...]) -> str | None:

@@ -35,6 +35,11 @@ class Formula(Protocol):
         """The variables that it reads."""
         ...
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that it calls."""
+        ...
+
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value. Raises CannotEvaluate."""
         ...

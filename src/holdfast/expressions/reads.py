@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.expressions.engine import CannotEvaluate
+from holdfast.expressions.functions import NAMESPACES
 from holdfast.expressions.shapes import DYN, ValueShape, fitted
 from holdfast.expressions.syntax import (
+    Application,
     Comprehension,
     Constant,
     Presence,
@@ -76,6 +78,23 @@ def _uses(tree: Tree, roots: Collection[str], bound: frozenset[str], *, looped: 
             yield from _uses(part, roots, bound, looped=looped)
     else:
         yield from _uses(base, roots, bound, looped=looped)
+
+
+def functions_of(tree: Tree) -> Iterator[str]:
+    """The functions and macros that a tree calls, as it calls them: ``size``, ``math.abs``."""
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        waiting.extend(parts_of(part))
+        match part:
+            case Application(function, Variable(space)) if space in NAMESPACES:
+                yield f"{space}.{function}"
+            case Application(function) | Comprehension(macro=function):
+                yield function
+            case Presence():
+                yield "has"
+            case _:
+                pass
 
 
 def step_of(tree: Selection | Presence | Subscript) -> str | int | None:

@@ -239,7 +239,12 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
     e.TimeRecorded: lambda v: [v.promise_id.path, v.time],
     e.TimerScheduled: lambda v: [v.promise_id.path, v.duration, v.fire_at],
     e.TimerFired: lambda v: [v.promise_id.path],
-    e.SignalDelivered: lambda v: [v.signal_name, _payload(v.payload), v.delivery_id],
+    e.SignalDelivered: lambda v: [
+        v.signal_name,
+        _payload(v.payload),
+        v.delivery_id,
+        *([] if v.id is None else [v.id]),
+    ],
     e.SignalReceived: lambda v: [v.promise_id.path, v.signal_name, _payload(v.payload), v.delivery_id],
     e.ExecutionAwaiting: lambda v: [
         [promise.path for promise in v.waiting_on],
@@ -280,6 +285,12 @@ def _hot_scheduled(v: e.InvokeScheduled) -> bytes | None:
     return _path(v.promise_id.path) + name + _hot_payload(v.input) + _hot_policy(v.retry_policy)
 
 
+def _hot_delivered(v: e.SignalDelivered) -> bytes | None:
+    if v.id is not None:
+        return None
+    return cbor.text(v.signal_name) + _hot_payload(v.payload) + cbor.integer(v.delivery_id)
+
+
 def _hot_awaiting(v: e.ExecutionAwaiting) -> bytes | None:
     if v.receives:
         return None
@@ -293,7 +304,7 @@ _FIELDS: Final[dict[type[e.Event], Callable[..., bytes | None]]] = {
     e.InvokeScheduled: _hot_scheduled,
     e.ExecutionAwaiting: _hot_awaiting,
     e.ExecutionResumed: lambda _: b"",
-    e.SignalDelivered: lambda v: cbor.text(v.signal_name) + _hot_payload(v.payload) + cbor.integer(v.delivery_id),
+    e.SignalDelivered: _hot_delivered,
     e.SignalReceived: lambda v: (
         _path(v.promise_id.path) + cbor.text(v.signal_name) + _hot_payload(v.payload) + cbor.integer(v.delivery_id)
     ),
@@ -324,7 +335,7 @@ _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "TimeRecorded": lambda f, root: e.TimeRecorded(_child(f[0], root), f[1]),
     "TimerScheduled": lambda f, root: e.TimerScheduled(_child(f[0], root), f[1], f[2]),
     "TimerFired": lambda f, root: e.TimerFired(_child(f[0], root)),
-    "SignalDelivered": lambda f, _: e.SignalDelivered(f[0], _read_payload(f[1]), f[2]),
+    "SignalDelivered": lambda f, _: e.SignalDelivered(f[0], _read_payload(f[1]), *f[2:]),
     "SignalReceived": lambda f, root: e.SignalReceived(_child(f[0], root), f[1], _read_payload(f[2]), f[3]),
     "ExecutionAwaiting": lambda f, root: _read_awaiting(root, *f),
     "ExecutionResumed": lambda _f, _root: e.ExecutionResumed(),

@@ -198,11 +198,13 @@ RETRY: Final = "holdfast:retry"
 
 
 class SignalDelivered(Event, frozen=True, gc=False):
-    """A signal arrived and is buffered. Ids count 1, 2, 3, … per name."""
+    """A signal arrived and is buffered. Deliveries count 1, 2, 3, … per name. ``id`` is what its sender called it, by
+    which it is delivered once; runs of edition 2 record it."""
 
     signal_name: str
     payload: Payload
     delivery_id: int
+    id: str | None = None
 
 
 class SignalReceived(Event, frozen=True, gc=False):

@@ -148,8 +148,9 @@ def line(event: e.Event) -> str:
             return f"{revision(value)} delivered"
         case e.SignalReceived(promise_id=promise, signal_name=e.REVISION, payload=value):
             return f"{revision(value)} received at {position(promise)}"
-        case e.SignalDelivered(signal_name=name, payload=value, delivery_id=delivery):
-            return f"signal {name!r} #{delivery} delivered: {payload(value)}"
+        case e.SignalDelivered(signal_name=name, payload=value, delivery_id=delivery, id=id):
+            called = "" if id is None else f" ({cut(id)})"
+            return f"signal {name!r} #{delivery}{called} delivered: {payload(value)}"
         case e.SignalReceived(promise_id=promise, signal_name=name, delivery_id=delivery):
             return f"signal {name!r} #{delivery} received at {position(promise)}"
         case e.ExecutionAwaiting(waiting_on=waiting_on, kind=kind, receives=receives):

@@ -44,11 +44,14 @@ class Begun(msgspec.Struct, frozen=True, gc=False):
 
 
 class SignalArrived(msgspec.Struct, frozen=True, gc=False):
-    """Someone sent the run a signal. With ``expected_version`` it counts only at that version of the journal."""
+    """Someone sent the run a signal. With ``expected_version`` it counts only at that version of the journal, with
+    ``wait_token`` only while the run waits for it there. ``id`` is what its sender calls it."""
 
     name: str
     payload: Payload
     expected_version: int | None = None
+    wait_token: str | None = None
+    id: str | None = None
 
 
 class CancelArrived(msgspec.Struct, frozen=True, gc=False):

@@ -14,11 +14,23 @@ from holdfast.journal.events import LEAVE_CHILDREN
 from holdfast.journal.payload import NOTHING, Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
+from holdfast.runs.signals import RESERVED
 from holdfast.store.protocol import CANCEL, Message, ReceiptRow, TaskRow
 
 
-def signal(name: str, payload: Payload, at: int, id: str | None = None, expected_version: int | None = None) -> Message:
-    return Message("signal", _write([name, payload.data, payload.codec, expected_version]), at, id)
+def signal(
+    name: str,
+    payload: Payload,
+    at: int,
+    id: str | None = None,
+    expected_version: int | None = None,
+    wait_token: str | None = None,
+) -> Message:
+    body: list[object] = [name, payload.data, payload.codec, expected_version]
+    shown = None if name.startswith(RESERVED) else id
+    if wait_token is not None or shown is not None:
+        body += [wait_token, shown]
+    return Message("signal", _write(body), at, id)
 
 
 def cancel(reason: str, at: int) -> Message:
@@ -114,7 +126,8 @@ def read(message: Message, run: PromiseId) -> Arrival | CallChanged | None:
         fields = cbor2.loads(message.body)
         match message.kind:
             case "signal":
-                return SignalArrived(fields[0], Payload(fields[1], fields[2]), fields[3])
+                name, data, codec, *more = fields  # the version, token and id
+                return SignalArrived(name, Payload(data, codec), *more)
             case "cancel":
                 return CancelArrived(fields[0])
             case "settled" | "failed" | "answered" | "stirred" if fields[0] != run.root:

@@ -178,10 +178,11 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
     version: int
     code: Code
     at: int
+    written: str = "{}"
 
     @property
     def row(self) -> DefinitionRow:
-        return DefinitionRow(self.tenant, self.code.name, self.version, self.code.digest, self.at)
+        return DefinitionRow(self.tenant, self.code.name, self.version, self.code.digest, self.at, self.written)
 
 
 class SetReference(msgspec.Struct, frozen=True, gc=False):

@@ -80,6 +80,18 @@ def story_id(run: Run) -> str:
     return f"story:{run.created_at}:{run.generation}:{run.key.run}"
 
 
+class UnavailableDefinition(msgspec.Struct, frozen=True, gc=False):
+    """A definition that a process was given and could not accept. Name and version are as far as they could be read."""
+
+    name: str
+    version: int | None
+    problem: str
+
+    def __str__(self) -> str:
+        called = self.name if self.version is None else f"{self.name}@{self.version}"
+        return f"{called}: {self.problem}" if called else self.problem
+
+
 class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     """A registered worker. ``clock_ahead`` is by how much its clock is off the store's; 0 where it is not by much."""
 
@@ -92,6 +104,7 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     expires_at: int
     kinds: tuple[str, ...] = ()
     clock_ahead: int = 0
+    unavailable: tuple[UnavailableDefinition, ...] = ()
 
     @property
     def serves(self) -> Serves:

@@ -54,13 +54,15 @@ class Code(msgspec.Struct, frozen=True, gc=False):
 
 
 class DefinitionRow(NamedTuple):
-    """A published definition: its name and version, and the digest of the code that they mean, for good."""
+    """A published definition: its name and version, and the digest of the code that they mean, for good. ``written`` is
+    its author's order as JSON, which the digest does not have."""
 
     tenant: str
     name: str
     version: int
     digest: bytes
     at: int
+    written: str = "{}"
 
 
 class Key(NamedTuple):

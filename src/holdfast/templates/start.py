@@ -14,12 +14,12 @@ import msgspec
 from holdfast.errors import InvalidArguments
 from holdfast.journal.payload import Payload
 from holdfast.programs.definition.model import Definition
+from holdfast.programs.definition.schema_values import start_problems
 from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.values import encode
 from holdfast.runs.birth import Birth, Pin, Trigger, check_id, origin_of
 from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
-from holdfast.tasks.forms import problems
 from holdfast.templates.template import (
     MANUAL,
     TEMPLATE,
@@ -102,7 +102,7 @@ def _call(
     what = f"the input of {program.name}"
     if program.is_definition:
         start = {} if input is None else input
-        if definition is not None and (wrong := problems(definition.start, start) if definition.start else []):
+        if definition is not None and (wrong := start_problems(definition.start, start)):
             text = "; ".join(f"{place or '/'}: {problem}" for place, problem in wrong)
             raise InvalidArguments(f"{program} cannot be started with this: {text}")
         return Pin(DEFINITION, program.digest, bytes.fromhex(program.digest)), encode([[start], {}], what)

@@ -1,17 +1,16 @@
-"""The steps of a template: the nodes of its definition that call something, and on which others each depends.
+"""The steps of a template: the nodes of its definition, and on which others each depends.
 
-A Python workflow declares no steps: its instances show those that they have begun.
+A node inside another one begins when that one has begun, so it depends on what that one does. A Python workflow
+declares no steps: its instances show those that they have begun.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.walks import in_order
-
-_CALLS: Final = (m.CallVerb, m.TransportVerb, m.TaskVerb, m.RunVerb)
 
 
 class StepPlan(NamedTuple):
@@ -26,25 +25,19 @@ def steps_of(definition: m.Definition) -> list[StepPlan]:
     return list(_in_line(definition.steps, ()))
 
 
-def _in_line(nodes: Sequence[m.Node], before: Sequence[str]) -> Iterator[StepPlan]:
-    """Nodes one after the other: each needs those of the last node before it that has any."""
+def _in_line(nodes: Sequence[m.Node], before: tuple[str, ...]) -> Iterator[StepPlan]:
+    """Nodes one after the other: each needs the one before it."""
     for node in nodes:
-        found = list(_in_node(node, before))
-        yield from found
-        before = [plan.name for plan in found] or before
-
-
-def _in_node(node: m.Node, before: Sequence[str]) -> Iterator[StepPlan]:
-    if isinstance(node.verb, _CALLS):
-        yield StepPlan(node.name, tuple(before))
+        yield from _in_node(node, before)
         before = (node.name,)
+
+
+def _in_node(node: m.Node, before: tuple[str, ...]) -> Iterator[StepPlan]:
+    yield StepPlan(node.name, before)
     if isinstance(node.verb, m.GraphVerb):
-        inside: dict[str, list[str]] = {}
+        names = {each.name for each in node.verb.nodes}
         for each in in_order(node.verb):
-            needed = [name for other in each.needs for name in inside.get(other, ())]
-            found = list(_in_node(each, needed or before))
-            yield from found
-            inside[each.name] = [plan.name for plan in found] or needed
-        return
-    for _, nodes in m.lists_of(node):
-        yield from _in_line(nodes, before)
+            yield from _in_node(each, tuple(name for name in each.needs if name in names) or before)
+    for key, nodes in m.lists_of(node):
+        if key.startswith("on.") or not isinstance(node.verb, m.GraphVerb):
+            yield from _in_line(nodes, before)

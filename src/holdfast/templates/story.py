@@ -9,18 +9,20 @@ retry_step         the retry's time                 pending, and executed at onc
 complete_step      ``InvokeCompleted``, a result    success
 fail_step          ``InvokeCompleted``, an error    failed
 complete_workflow  ``ExecutionCompleted``
-fail_workflow      ``ExecutionFailed``
+fail_workflow      ``ExecutionFailed``              as it was
 cancel_workflow    ``CancelRequested``              as it was
 =================  ===============================  ==================================
 
-An instance is cancelled from the request on: what its steps do after that is clean-up, and no action of it. Calls that
-undo others are no steps, nor are signals and runs that are sent off and not waited for.
+A node without a call (a wait, an assignment, a loop) is executed when it begins, and completed or failed when it is
+over. One that is cancelled, as the loser of a race is, is skipped. An instance is cancelled from the request on: what
+its steps do after that is clean-up, and no action of it. Calls that undo others are no steps.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -31,6 +33,7 @@ from holdfast.journal.payload import CONTINUED, Err, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.runs.kinds.detached import DETACHED
 from holdfast.runs.kinds.signal import SIGNAL
+from holdfast.templates.node_calls import NodeCalls, NodePass
 from holdfast.templates.steps import StepPlan
 
 PlannedState = Literal["pending", "running", "retrying", "success", "failed", "skipped"]
@@ -59,28 +62,30 @@ class Story(msgspec.Struct):
     continued: bool = False  # it goes on in the next generation
 
 
-def story_of(
-    entries: Iterable[e.Entry], names: Mapping[int, str], now: int, first: int = 0, generation: int = 0
-) -> Story:
-    """The story of a journal at this time. ``names`` are the steps by the positions of their calls.
+def story_of(entries: Iterable[e.Entry], calls: NodeCalls, now: int, first: int = 0, generation: int = 0) -> Story:
+    """The story of a journal at this time. ``calls`` says which steps its calls belong to, and what others did.
 
     Entries before ``first`` belong to an earlier generation: they count for the steps, and give no actions.
     """
-    fold = _StoryFold(names, first, generation)
+    fold = _StoryFold(calls, first, generation)
     for entry in entries:
         fold.take(entry)
         if fold.story.cancelled or fold.story.ended:
             break
     else:
+        fold.note_passes()
         fold.pass_to(now)
     return fold.story
 
 
 class _StoryFold:
-    def __init__(self, names: Mapping[int, str], first: int, generation: int) -> None:
+    def __init__(self, calls: NodeCalls, first: int, generation: int) -> None:
         self._generation = generation
         self.story = Story([], {})
-        self._names = names
+        self._names = calls.steps
+        self._passes = deque(calls.passes)
+        self._dropped: dict[str, tuple[PlannedState, int | None]] = {}  # what was cancelled, as it stood
+        self._at = 0
         self._first = first
         self._is_earlier = False
         self._steps: dict[PromiseId, str] = {}
@@ -89,6 +94,8 @@ class _StoryFold:
 
     def take(self, entry: e.Entry) -> None:
         at, event = entry.timestamp, entry.event
+        self.note_passes(entry.sequence)
+        self._at = at
         if self._is_earlier and entry.sequence >= self._first:
             self._go_on(at)
         self._is_earlier = entry.sequence < self._first
@@ -113,6 +120,8 @@ class _StoryFold:
                 if codec != CONTINUED:
                     self._tell("complete_workflow", at)
             case e.ExecutionFailed():
+                for step, (state, since) in self._dropped.items():
+                    self.story.steps[step].state, self.story.steps[step].since = state, since
                 self._tell("fail_workflow", at)
                 self.story.ended = True
             case e.ExecutionCancelled(reason=reason):
@@ -120,6 +129,29 @@ class _StoryFold:
                 self.story.ended = self.story.cancelled = True
             case _:
                 return
+
+    def note_passes(self, version: int | None = None) -> None:
+        """What nodes did without a call until the journal had so many events, or until its end."""
+        while self._passes and (version is None or self._passes[0].version <= version):
+            self._pass(self._passes.popleft())
+
+    def _pass(self, found: NodePass) -> None:
+        step, at = found.step, self._at
+        standing = self._standing(step)
+        if found.event == "dropped":
+            self._dropped[step] = standing.state, standing.since
+            standing.state, standing.since = "skipped", at
+            return
+        self._dropped.pop(step, None)
+        if standing.state == "retrying":
+            self._tell("retry_step", at, step)
+        if standing.state != "running":
+            self._run(step, standing, at)
+        if found.event == "done":
+            standing.state, standing.since = "success", at
+            self._tell("complete_step", at, step)
+        elif found.event != "begun":
+            self._fail(step, at, found.event)
 
     def _go_on(self, at: int) -> None:
         """A retried run does again what its copied journal leaves open."""

@@ -59,7 +59,7 @@ async def tale_of(store: p.Store, tools: Toolbox, row: p.Run, now: int) -> Insta
             first = copied.count
         entries = [entry async for entry in read(store, row, generation=generation)]
         calls = await calls_of(store, tools, row, entries)
-        story = story_of(entries, calls.steps, now, first, generation)
+        story = story_of(entries, calls, now, first, generation)
         actions += story.actions
     return InstanceTale(actions, story, calls)
 

@@ -38,8 +38,10 @@ def test_a_template_is_made_started_and_archived(holdfast: Invoke, file: str) ->
     assert holdfast("templates", "activate", "bills", "--as", "ann").exit_code == 0
     (started,) = lines(holdfast("templates", "start", "bills", "--id", "one", "--as", "bob", "--json"))
     assert (started["status"], started["started_by"], started["result"]) == ("queued", "bob", "in_progress")
-    assert [(step["name"], step["state"]) for step in started["steps"]] == [("collect", "pending"), ("send", "pending")]
-    assert "collect pending, send pending" in holdfast("templates", "instances", "bills").stdout
+    assert [(step["name"], step["state"]) for step in started["steps"]] == [
+        (name, "pending") for name in ("all", "collect", "send")
+    ]
+    assert "all pending, collect pending, send pending" in holdfast("templates", "instances", "bills").stdout
     assert holdfast("templates", "instances", "bills", "--state", "running").stdout == ""
     Path(file).write_text(BILLS.format(version=2))
     changed = holdfast("templates", "new-version", "bills", "--file", file, "--no-caps", "--as", "ann")
@@ -98,7 +100,7 @@ def test_the_story_is_written_as_lines(holdfast: Invoke, file: str, tmp_path: Pa
         ("activate_template", "ann", None),
         ("queue_workflow", "bob", "one"),
     ]
-    assert actions[0]["details"]["dependencies"] == {"collect": [], "send": ["collect"]}
+    assert actions[0]["details"]["dependencies"] == {"all": [], "collect": [], "send": ["collect"]}
     target = tmp_path / "story.jsonl"
     assert "3 actions" in holdfast("audit", "export", "-o", str(target)).stdout
     assert [json.loads(line) for line in target.read_text().splitlines()] == actions

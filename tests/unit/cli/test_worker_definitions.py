@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Holdfast
+from holdfast import Holdfast, child, workflow
 from holdfast.cli.main import main
 from holdfast.cli.shift import Shift
 from holdfast.errors import InvalidDefinition
+from holdfast.store.memory import MemoryStore
 from tests.unit.cli.conftest import Invoke, lines
 
 GOOD = "holdfast: definition/1\nname: good\nversion: 1\nsteps: [{done: {end: =start.n}}]\n"
@@ -103,3 +104,63 @@ def test_invalid_definitions_start_nothing(folder: Path, tmp_path: Path) -> None
     result = CliRunner().invoke(main, ["start", "good", "--definitions", str(folder), "--store", f"sqlite:///{store}"])
     assert "bad.yaml:4:" in result.stderr
     assert not store.exists()
+
+
+def test_an_app_keeps_its_own_mode(folder: Path) -> None:
+    """Unless the command says another one; `worker` and `serve` are alike in this."""
+    (folder / "bad.yaml").write_text(BAD)
+    app = Holdfast(MemoryStore(), definitions_mode="warn", worker=False)
+    app.definitions.give([folder])
+
+    async def main() -> None:
+        async with app:
+            assert [each.name for each in app.definitions.unavailable] == ["bad"]
+        strict = Holdfast(MemoryStore(), definitions=folder, definitions_mode="warn", worker=False)
+        strict.definitions.give([], "strict")
+        with pytest.raises(InvalidDefinition):
+            await strict.open()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("command", ["worker", "serve"])
+def test_a_command_keeps_the_mode_of_its_app(command: str, folder: Path, tmp_path: Path) -> None:
+    """A strict command would end with the faults before it opens the store."""
+    (folder / "bad.yaml").write_text(BAD)
+    path = tmp_path / "lenient.py"
+    path.write_text(
+        APP.format(store=tmp_path / "own.db", folder=folder).replace("worker=False", "definitions_mode='warn'")
+    )
+    arguments = [command, str(path), "--store", f"sqlite:///{tmp_path}/none/of/it.db", "--definitions", str(folder)]
+    lenient = CliRunner().invoke(main, arguments)
+    assert "cannot be opened" in lenient.stderr
+    strict = CliRunner().invoke(main, [*arguments, "--definitions-mode", "strict"])
+    assert "bad.yaml:4:" in strict.stderr
+    assert "cannot be opened" not in strict.stderr
+
+
+def test_what_is_unavailable_is_shown_to_operators(folder: Path, tmp_path: Path, holdfast: Invoke) -> None:
+    """By the doctor, and by `explain` for a run that asks for it; the worker's row has it."""
+    (folder / "bad.yaml").write_text(BAD)
+    url = f"sqlite:///{tmp_path}/kept.db"
+
+    @workflow(name="worker.asks_for_bad")
+    async def asks() -> None:
+        await child("bad", int)()
+
+    async def main() -> None:
+        async with Holdfast(url, definitions=folder, definitions_mode="warn", workflows=[asks]) as app:
+            run = await app.start(asks, id="asks")
+            await run.settled(30)
+            (row,) = await app.workers()
+            (each,) = row.unavailable
+            assert (each.name, each.version) == ("bad", 1)
+            assert "bad.yaml:4:" in each.problem
+            assert f"Worker {row.id} was given a definition that is invalid: bad@1: " in await run.explain()
+            result = await asyncio.to_thread(holdfast, "doctor", "--store", url, "--json")
+            (workers,) = [check for check in json.loads(result.stdout)["checks"] if check["name"] == "workers"]
+            assert (workers["good"], workers["warning"]) == (True, True)
+            assert workers["facts"]["unavailable"][row.id][0]["name"] == "bad"
+            assert "cannot start a definition that it was given: bad@1" in workers["detail"]
+
+    asyncio.run(main())

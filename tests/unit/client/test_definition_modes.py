@@ -98,6 +98,23 @@ def test_warn_leaves_out_what_is_invalid_and_says_why_at_its_start(
     assert all(part in logged for part in ("c.yaml:4", "modes.gone", "d.yaml", "b3.yaml"))
 
 
+def test_a_definition_that_is_refused_at_its_start_is_not_listed_as_there() -> None:
+    """One that is published with other content, and one whose name a function has got."""
+
+    async def main() -> None:
+        store = MemoryStore()
+        async with Holdfast(store, definitions=[text("x")]) as app:
+            await app.definitions.publish(text("y", steps="[{done: {end: 1}}]"), by="ann")
+        async with Holdfast(store, definitions=[text("x"), text("y")]) as app:
+            assert [each.reference for each in app.definitions] == ["x@1", "y@1"]
+            with pytest.raises(DuplicateName):
+                await app.start("y", {"n": 1})
+            assert [each.reference for each in app.definitions] == ["x@1"]
+            assert [(each.name, each.version) for each in app.definitions.unavailable] == [("y", 1)]
+
+    asyncio.run(main())
+
+
 def test_two_files_of_one_version_are_refused_by_name(folder: Path) -> None:
     (folder / "e.yaml").write_text(text("b", 2, "[{done: {end: 0}}]"))
 

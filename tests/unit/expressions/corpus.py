@@ -13,9 +13,7 @@ import pytest
 CORPORA = Path(os.environ.get("HOLDFAST_CORPORA") or Path(__file__).parents[4] / "shared" / "data")
 CASES = CORPORA / "cel" / "cases.jsonl"
 LEFT_OUT = frozenset({"skip", "proto", "container", "check_only"})
-WITHOUT = frozenset(
-    {"bindings_ext", "block_ext", "encoders_ext", "enums", "macros2", "math_ext", "network_ext", "string_ext"}
-)
+WITHOUT = frozenset({"bindings_ext", "block_ext", "enums", "macros2", "network_ext"})
 """Extensions that expressions here do not have."""
 
 needs_cases = pytest.mark.skipif(

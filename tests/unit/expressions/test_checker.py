@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 
 from holdfast.expressions.engine import InvalidExpression
 from holdfast.expressions.expression import Expression
-from holdfast.expressions.shapes import BOOL, DOUBLE, DYN, INT, STRING, TIMESTAMP, list_of, map_of, shape_of
+from holdfast.expressions.shapes import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    ValueShape,
+    list_of,
+    map_of,
+    shape_of,
+)
 
 lawful = settings(deadline=None, print_blob=True)
 
@@ -236,3 +248,63 @@ def test_lists_of_numbers_are_compared_as_pythons(one: list[Known], other: list[
     """Whichever of them are doubles."""
     known = _same_lists(one, other)
     assert Expression(known.text, NUMBERS).evaluate({"state": VALUES}) is known.value
+
+
+FUNCTIONS = {
+    "state.name.charAt(0)": STRING,
+    "state.name.indexOf('a', state.n) + 1": INT,
+    "state.name.split(',')": list_of(STRING),
+    "state.name.split(',').map(s, s.trim().upperAscii())": list_of(STRING),
+    "state.name.split(',').join('-').replace('a', 'b', 1)": STRING,
+    "'%s of %d'.format([state.name, state.n])": STRING,
+    "strings.quote(state.name)": STRING,
+    "base64.decode(base64.encode(bytes(state.name)))": BYTES,
+    "math.abs(state.n)": INT,
+    "math.sign(state.score)": DOUBLE,
+    "math.round(state.score)": DOUBLE,
+    "math.sqrt(state.n)": DOUBLE,
+    "math.isNaN(state.score)": BOOL,
+    "math.bitShiftLeft(state.n, 2)": INT,
+    "math.greatest(state.n, 1, state.n)": INT,
+    "math.greatest(state.n, 1, state.score)": DOUBLE,
+    "math.least(state.ds)": DOUBLE,
+    "math.greatest(state.any, 1)": DYN,
+}
+
+
+@pytest.mark.parametrize(("text", "shape"), FUNCTIONS.items(), ids=FUNCTIONS)
+def test_functions_of_texts_numbers_and_encodings_have_types(text: str, shape: ValueShape) -> None:
+    assert Expression(text, ROOTS).shape == shape
+
+
+def test_an_int_beside_a_double_is_widened_where_the_greatest_is_chosen() -> None:
+    found = Expression("math.greatest(state.n, 1, state.score)", ROOTS)
+    assert found.text == "math.greatest(double(state.n), 1.0, state.score)"
+    assert found.evaluate({"state": {"n": 2, "score": 1.5}}) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("math.abss(state.n)", "there is no function `math.abss`: did you mean `abs`?"),
+        ("math.ceil(state.n)", "`ceil()` cannot take int"),
+        ("math.greatest(state.name)", "`greatest()` cannot take string"),
+        ("math.greatest()", "`greatest()` cannot take nothing"),
+        ("base64.encode(state.name)", "`encode()` cannot take string"),
+        ("state.xs.join(',')", "join() needs a list of strings, but `state.xs` is a list of int"),
+        ("state.name.split(1)", "`split()` of a string cannot take int"),
+        ("state.name.indexof('a')", "there is no function `indexof`: did you mean `indexOf`?"),
+        ("greatest(1, 2)", "there is no function `greatest`"),
+        ("state.n.format([1])", "`format()` of an int cannot take list of int"),
+    ],
+)
+def test_functions_that_cannot_take_what_they_are_given_are_refused(text: str, what: str) -> None:
+    with pytest.raises(InvalidExpression) as caught:
+        Expression(text, ROOTS)
+    assert what in str(caught.value)
+
+
+def test_a_name_that_is_bound_is_no_namespace() -> None:
+    roots = {**ROOTS, "math": map_of({"abs": INT})}
+    assert Expression("math.abs + 1", roots).shape == INT
+    assert Expression("math.abs(-2) + math.abs", roots).evaluate({"math": {"abs": 3}}) == 5

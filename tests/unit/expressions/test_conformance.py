@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.expressions.engine import CannotEvaluate, InvalidExpression, compiled
+from holdfast.expressions.expression import Expression
+from holdfast.expressions.shapes import DYN
 from tests.unit.expressions.corpus import cases, needs_cases, same, types_of, value_of, variables_of
 
 KNOWN = {
@@ -32,6 +34,34 @@ def _is_right(case: dict[str, Any]) -> bool:
         name = str(expected["value"]["type"]).removeprefix("google.protobuf.").removesuffix("_type")
         return str(getattr(found, "name", lambda: found)()).lower().partition("<")[0] == name.lower()
     return same(found, value_of(expected["value"]))
+
+
+EXTENSIONS = ("encoders_ext", "math_ext", "string_ext")
+
+
+@needs_cases
+def test_expressions_pass_the_cases_of_texts_numbers_and_encodings() -> None:
+    """As definitions have them: read, typed, written in their normal text, and evaluated. What is an error shows before
+    it runs, or when it does. An int beside a double is widened, as elsewhere."""
+    failed = []
+    tried = 0
+    for case in cases():
+        if case["id"].partition("/")[0] in EXTENSIONS:
+            tried += 1
+            failed += [] if _is_right_here(case) else [case["id"]]
+    assert tried > 400
+    assert failed == []
+
+
+def _is_right_here(case: dict[str, Any]) -> bool:
+    expected = case["expect"]
+    try:
+        roots = dict.fromkeys(case["bindings"], DYN)
+        found = Expression(case["expr"], roots).evaluate(variables_of(case))
+    except (CannotEvaluate, InvalidExpression):
+        return "error" in expected
+    wanted = None if "error" in expected else value_of(expected["value"])
+    return same(found, wanted) or (isinstance(found, float) and isinstance(wanted, int) and found == wanted)
 
 
 @needs_cases

@@ -61,6 +61,7 @@ SAMPLES: Final[list[e.Event]] = [
     e.ExecutionStarted("digest", VALUE, None, "key", 1, Payload(b"\x80")),
     e.ExecutionStarted("digest", VALUE, None, "key", 1, None, (e.Inherited(3, "other", b"r" * 32),)),
     e.InvokeStarted(at(0), 1, begun_before=True),
+    e.SignalDelivered("approval", VALUE, 1, "order 7"),
     e.InvokeScheduled(at(1), "step", "refund", Payload(b"\x82\x80\xa0"), POLICY, at(0)),
     e.ExecutionAwaiting((at(0), at(4)), e.Any(), (e.Signal("approval", at(4)),)),
     e.ExecutionAwaiting((), e.Open(), (e.Signal("approval", at(4)),)),

@@ -41,6 +41,7 @@ LINES = [
     "started(1)",
     "started(1)",
     "#0 attempt 1 started again",
+    "signal 'approval' #1 (order 7) delivered: 1",
     "step refund() scheduled at #1 to undo #0",
     "waiting for any of #0, #4 (signals 'approval' at #4)",
     "waiting for whatever is open (signals 'approval' at #4)",

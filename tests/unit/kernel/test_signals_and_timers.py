@@ -293,6 +293,28 @@ def test_a_signal_for_another_version_changes_nothing() -> None:
     check_replay(run)
 
 
+def test_a_signal_for_one_wait_counts_only_while_the_run_waits_there_and_once() -> None:
+    """Of two that come at once for one wait only the first counts, and one for a wait that is over does not."""
+    run = Run(collect, 2)
+    run.advance()
+    token = str(run.promise(0))
+    first, second = (SignalArrived("item", encode(value), wait_token=token) for value in (1, 2))
+    turn = run.advance(first, second)
+    assert turn.stale == [second]
+    assert run.advance(SignalArrived("item", encode(3), wait_token=token)).events == []
+    run.advance(SignalArrived("item", encode(4), wait_token=str(run.promise(1)), id="four"))
+    assert run.result() == [1, 4]
+    assert [each.id for each in run.events if isinstance(each, e.SignalDelivered)] == [None, "four"]
+    check_replay(run)
+
+
+def test_a_run_of_an_earlier_edition_records_no_ids_of_signals() -> None:
+    run = Run(collect, 1, edition=1)
+    run.advance()
+    run.advance(SignalArrived("item", encode(1), id="one"))
+    assert [each.id for each in run.events if isinstance(each, e.SignalDelivered)] == [None]
+
+
 def test_a_timer_may_fire_later_than_the_journal_planned_and_a_replay_does_the_same() -> None:
     """For a clock that stands still: that it fired, and when, is recorded."""
     run = Run(nap, 10.0)

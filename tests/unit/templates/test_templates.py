@@ -121,7 +121,7 @@ def test_a_template_pins_its_definition_until_its_next_version(url: str) -> None
                 await run.result(30)
             shown = {each.id: each async for each in app.templates.instances("bill")}
             versions = [(shown[run.id].template_version, *shown[run.id].step_states) for run in (first, second, third)]
-            assert versions == [(1, "old"), (1, "old"), (2, "new")]
+            assert versions == [(1, "all", "old"), (1, "all", "old"), (2, "all", "new")]
 
     asyncio.run(main())
 
@@ -194,11 +194,14 @@ async def test_a_page_of_instances_compiles_their_definition_once(holdfast_app: 
     compiled.cache_clear()
     for _ in range(2):
         shown = [each async for each in app.templates.instances("line")]
-        assert [each.step_states for each in shown] == [{"x": "success"}] * 3
+        assert [each.step_states for each in shown] == [{"all": "success", "x": "success"}] * 3
     assert compiled.cache_info().misses == 1
     await app.templates.new_version("line", source=ground.graph({"z": []}, name="line_graph", version=2))
     await (await app.templates.start("line", by="admin")).result(60)
-    assert [list(each.step_states) async for each in app.templates.instances("line")] == [["z"], ["x"], ["x"], ["x"]]
+    assert [list(each.step_states) async for each in app.templates.instances("line")] == [
+        ["all", "z"],
+        *[["all", "x"]] * 3,
+    ]
     assert compiled.cache_info().misses == 2
 
 
@@ -237,18 +240,19 @@ async def test_steps_show_how_they_stand(holdfast_app: Holdfast) -> None:
     await asyncio.sleep(0.5)
     shown = await app.templates.instance("one")
     assert (shown.status, shown.result, shown.started_by) == ("running", "in_progress", "admin")
-    assert shown.step_states == {"w": "running", "x": "retrying", "y": "pending"}
-    assert shown.retry_counts == {"w": 0, "x": 1, "y": 0}
-    assert {step.name: step.needs for step in shown.steps} == {"w": (), "x": (), "y": ("x",)}
+    assert shown.step_states == {"all": "running", "w": "running", "x": "retrying", "y": "pending"}
+    assert shown.retry_counts == {"all": 0, "w": 0, "x": 1, "y": 0}
+    assert {step.name: step.needs for step in shown.steps} == {"all": (), "w": (), "x": (), "y": ("x",)}
     await asyncio.sleep(1)
-    assert (await app.templates.instance("one")).step_states == {"w": "running", "x": "success", "y": "success"}
+    stood = {"all": "running", "w": "running", "x": "success", "y": "success"}
+    assert (await app.templates.instance("one")).step_states == stood
     await run.cancel("enough", by="admin")
     assert (await app.templates.instance("one")).status == "cancelled"
     with pytest.raises(RunCancelled):
         await run.result(60)
     over = await app.templates.instance("one")
     assert (over.status, over.result) == ("cancelled", "cancelled")
-    assert over.step_states == {"w": "running", "x": "success", "y": "success"}
+    assert over.step_states == stood
 
 
 async def test_what_a_failed_step_needs_stays_pending_and_what_is_passed_over_is_skipped(
@@ -262,7 +266,7 @@ async def test_what_a_failed_step_needs_stays_pending_and_what_is_passed_over_is
         await failed.result(60)
     shown = await app.templates.instance("failed")
     assert (shown.status, shown.result) == ("failed", "failure")
-    assert shown.step_states == {"w": "success", "x": "failed", "y": "pending"}
+    assert shown.step_states == {"all": "failed", "w": "success", "x": "failed", "y": "pending"}
     chosen = {
         "holdfast": "definition/1",
         "name": "chosen",
@@ -281,7 +285,9 @@ async def test_what_a_failed_step_needs_stays_pending_and_what_is_passed_over_is
     assert shown.step_states == {
         "never": "skipped",
         "refused": "skipped",
+        "twice": "success",
         "again": "success",
+        "which": "success",
         "other": "skipped",
         "again#2": "success",
     }
@@ -371,16 +377,18 @@ async def test_a_retried_instance_goes_on(holdfast_app: Holdfast) -> None:
         await run.result(60)
     await run.retry(by="admin")
     await run.result(60)
-    assert (await app.templates.instance("one")).step_states == {"x": "success", "y": "success"}
+    assert (await app.templates.instance("one")).step_states == {"all": "success", "x": "success", "y": "success"}
     actions = [(each.action, each.step, each.generation) for each in await ground.story(app) if each.instance == "one"]
-    assert actions[-5:] == [
+    assert actions[-7:] == [
         ("fail_workflow", None, 0),
         ("retry_workflow", None, 0),
+        ("execute_step", "all", 1),
         ("execute_step", "y", 1),
         ("complete_step", "y", 1),
+        ("complete_step", "all", 1),
         ("complete_workflow", None, 1),
     ]
-    assert [each[0] for each in actions].count("execute_step") == 3
+    assert [each[:2] for each in actions].count(("execute_step", "x")) == 1
 
 
 def test_templates_without_an_event_loop() -> None:

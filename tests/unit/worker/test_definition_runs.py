@@ -82,6 +82,21 @@ def test_a_run_goes_on_in_a_worker_that_has_never_seen_its_definition(ground: Gr
     assert CALLS == ["book hotel", "book flight"]
 
 
+def test_a_start_that_leaves_out_what_has_a_default_is_accepted_and_has_it(ground: Ground) -> None:
+    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "default": 4}}}
+    found = document({"done": {"end": "=start.n"}}, name="runs.filled", start=schema)
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            app.definitions.add(found)
+            assert await (await app.start("runs.filled", {})).result(30) == 4
+            await app.templates.create("filled", source=found, by="ann")
+            await app.templates.activate("filled", by="ann")
+            assert await (await app.templates.start("filled", by="ann")).result(30) == 4
+
+    ground.play(main)
+
+
 def test_a_cancelled_run_undoes_what_it_did(ground: Ground) -> None:
     async def main(ground: Ground) -> None:
         async with ground.engine(options=DEFINITIONS) as app:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast import Holdfast, RunHandle, step, workflow
 from holdfast.audit import records as r
-from holdfast.errors import InvalidRequest
+from holdfast.errors import InvalidRequest, RunConflict
 from holdfast.programs.function.decorators import STEPS
 from holdfast.programs.function.values import encode
 from holdfast.runs import messages
@@ -115,7 +115,11 @@ def test_where_a_run_stands_is_read_without_a_worker_and_without_its_steps(groun
             single = (await run.instance()).engine
             assert (single.wait, single.task, single.last_signal) == ("signal", None, None)
             assert single.token == single.places[0].token
-            await run.signal("before")
+            with pytest.raises(RunConflict, match="waits for 'other' there no more"):
+                await run.signal("other", wait_token="00" * 32 + ".0")
+            with pytest.raises(InvalidRequest, match="is no token"):
+                await run.signal("before", wait_token="7")
+            await run.signal("before", id="first", wait_token=single.token)
             task = await asked(app, "one")
             await rested(app, "one")
             kill(app)
@@ -136,7 +140,9 @@ def test_where_a_run_stands_is_read_without_a_worker_and_without_its_steps(groun
             assert sorted(timer.path for timer in engine.timers) == ["side.asks.ask", "side.naps.each.0.nap"]
             assert all(timer.due is not None for timer in engine.timers)
             assert engine.last_signal is not None
-            assert engine.last_signal.name == "before"
+            assert (engine.last_signal.name, engine.last_signal.id) == ("before", "first")
+            with pytest.raises(RunConflict):
+                await other.run("one").signal("before", wait_token=single.token)
             overview = await other.run("one").overview()
             assert overview.instance == info
             await other.run("one").cancel()
@@ -182,6 +188,33 @@ def test_a_signal_for_a_version_that_is_past_changes_nothing_and_is_noted(ground
                 ("signal", f"ignored: it was for version {row.version - 1}, and the run has moved on", {"signal": "go"})
             ]
             assert len(await notes(app, r.Operated, "one")) == 1
+            assert (await run.verify()).good
+
+    ground.play(main)
+
+
+def test_a_signal_for_a_wait_that_is_over_changes_nothing_and_is_noted(ground: Ground) -> None:
+    """D-12a: it was sent while the run waited there, and arrives after."""
+    flow = document(
+        {"go": {"wait": "go", "match": "=payload == 1"}}, {"on": {"wait": "go"}}, {"done": {"end": "=payload"}}
+    )
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            run = await begun(app, flow)
+            await rested(app, "one")
+            token = (await run.instance()).engine.token
+            assert token is not None
+            await run.signal("go", 1, wait_token=token)
+            await rested(app, "one")
+            late = messages.signal("go", encode("late", "the signal"), 1, "late", wait_token=token)
+            await app.committer.commit(p.Deliver(run.key, late))
+            app.delivered(run.key)
+            while not (said := await notes(app, r.Operated, "one")):
+                await app.changed(0.05)
+            assert [each.reason for each in said] == [f"ignored: it was for wait {token}, and the run has moved on"]
+            await run.signal("go", "fresh")
+            assert await run.result(30) == "fresh"
             assert (await run.verify()).good
 
     ground.play(main)

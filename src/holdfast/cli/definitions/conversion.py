@@ -12,6 +12,7 @@ import yaml
 
 from holdfast.cli import output
 from holdfast.cli.definitions.files import compiled, read_text, write_file
+from holdfast.programs.definition.compiler.compiler import as_written
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.decompiler.python_text import python_of
 from holdfast.programs.definition.decompiler.yaml_text import yaml_of
@@ -33,7 +34,7 @@ def import_(file: str, source: str, target: str | None) -> None:
     """
     text = sys.stdin.read() if file == "-" else read_text(file)
     found = _IMPORTERS[source](text, file="stdin" if file == "-" else file)
-    _put(yaml_of(found.definition), target)
+    _put(yaml_of(as_written(found)), target)
 
 
 @click.command()
@@ -49,14 +50,14 @@ def export(file: str, form: str, target: str | None) -> None:
     found, document = compiled(file, None)
     tests = document.get("tests") if isinstance(document, Mapping) else None
     if form == "python":
-        _put(python_of(found.definition), target)
+        _put(python_of(as_written(found)), target)
     elif form == "json":
-        written = {**write_document(found.definition), **({"tests": tests} if tests else {})}
+        written = {**write_document(as_written(found)), **({"tests": tests} if tests else {})}
         _put(json.dumps(written, indent=2, ensure_ascii=False), target)
     elif form == "serverless":
-        _put(_yaml(export_definition(found.definition)), target)
+        _put(_yaml(export_definition(as_written(found))), target)
     else:
-        _put(yaml_of(found.definition, tests), target)
+        _put(yaml_of(as_written(found), tests), target)
 
 
 def _yaml(document: Any) -> str:

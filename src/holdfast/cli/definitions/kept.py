@@ -19,6 +19,7 @@ from holdfast.errors import WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import SUFFIXES, DefinitionSource
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.decompiler.yaml_text import yaml_of
+from holdfast.programs.definition.interpreter.routine import functions_of
 from holdfast.programs.definition.model import Accepted
 
 _UNCHECKED: Final = "it was not looked whether its steps, actions and functions are there: --app APP checks that."
@@ -105,7 +106,9 @@ def show(subject: str, tenant: str, store: str | None, as_json: bool) -> None:
     kept_at = None if info is None else definition_record(info)["published_at"]
     if as_json:
         more = {} if kept_at is None else {"published_at": kept_at}
-        output.emit({"digest": found.digest, "definition": write_document(found.definition), **more})
+        functions = list(functions_of(found.definition))
+        document = write_document(found.definition)
+        output.emit({"digest": found.digest, "functions": functions, "definition": document, **more})
         return
     since = "" if kept_at is None else f", published at {kept_at}"
     output.say(f"# {found.definition.name} version {found.definition.version}, digest {found.digest}{since}")

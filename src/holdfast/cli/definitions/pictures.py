@@ -14,6 +14,7 @@ from holdfast.client.engine import Holdfast
 from holdfast.drawing.definitions import DEEPEST, draw_definition
 from holdfast.drawing.picture import Direction, Picture
 from holdfast.drawing.writers.style import Theme
+from holdfast.programs.definition.compiler.compiler import as_written
 
 FORMS: Final = ("svg", "png", "json", "mmd")
 _SOURCES: Final = (".yaml", ".yml", ".json")
@@ -81,7 +82,7 @@ def _is_file(subject: str) -> bool:
 
 
 def _of_file(subject: str, direction: Direction, depth: int) -> Picture:
-    return draw_definition(compiled(subject, None)[0].definition, direction=direction, deepest=depth)
+    return draw_definition(as_written(compiled(subject, None)[0]), direction=direction, deepest=depth)
 
 
 def _of_run(

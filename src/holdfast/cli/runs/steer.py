@@ -47,6 +47,7 @@ def write(run: RunInfo, action: str, sentence: str, as_json: bool, *, dry_run: b
 @click.option("--key", metavar="KEY", help="Only a wait for this key gets it.")
 @click.option("--id", "id", metavar="ID", help="An id of your choice: the same one is delivered once.")
 @click.option("--expected-version", type=int, metavar="N", help="Send it only to a run that is still at version N.")
+@click.option("--wait-token", metavar="TOKEN", help="Send it only while the run waits where this token is of.")
 @options.steered_by
 def signal(
     run: str,
@@ -58,6 +59,7 @@ def signal(
     key: str | None,
     id: str | None,
     expected_version: int | None,
+    wait_token: str | None,
     who: str,
 ) -> None:
     """Send signal NAME with VALUE (JSON, or plain text; nothing if left out) to a run."""
@@ -66,7 +68,9 @@ def signal(
     chosen = options.value_of(key) if key and key[0] in "{[" else key
 
     async def send(handle: RunHandle[Any]) -> None:
-        await handle.signal(name, content, key=chosen, id=id, expected_version=expected_version, by=who)
+        await handle.signal(
+            name, content, key=chosen, id=id, expected_version=expected_version, wait_token=wait_token, by=who
+        )
 
     info = _steer(session.url_of(store), (tenant, run), send)
     write(info, "signal", f"signal {keyed(name, chosen)!r} sent to run {run}", as_json)

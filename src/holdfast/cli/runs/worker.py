@@ -46,13 +46,7 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 @click.command()
 @click.argument("app", required=False)
 @options.definitions
-@click.option(
-    "--definitions-mode",
-    type=click.Choice(["strict", "warn"]),
-    default="strict",
-    show_default=True,
-    help="Whether an invalid definition ends the start, or is only unavailable.",
-)
+@options.definitions_mode
 @click.option("--queues", type=Queues(), metavar="A,B=4", help="Queues to serve; by default those the steps declare.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Steps under way at once.")
 @click.option(
@@ -90,7 +84,7 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 def worker(
     app: str | None,
     definitions: tuple[Path, ...],
-    definitions_mode: DefinitionsMode,
+    definitions_mode: DefinitionsMode | None,
     queues: dict[str, int | None] | None,
     concurrency: int | None,
     payload_limit_bytes: int | None,

@@ -16,6 +16,7 @@ from holdfast.cli.runs.worker import engine_of
 from holdfast.cli.server.extra import check_extra
 from holdfast.cli.server.metrics import TOKEN
 from holdfast.cli.shift import Shift, from_store, slack_given
+from holdfast.client.definitions.app_definitions import DefinitionsMode
 from holdfast.people.users import USER
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _KEPT = "\n  its key is in {key_file}"
 @click.command()
 @click.argument("app", required=False)
 @options.definitions
+@options.definitions_mode
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8420, show_default=True, help="The port; 0 is any free.")
 @click.option("--root-path", default="", metavar="PREFIX", help="The prefix that a proxy in front takes off.")
@@ -75,6 +77,7 @@ _KEPT = "\n  its key is in {key_file}"
 def serve(
     app: str | None,
     definitions: tuple[Path, ...],
+    definitions_mode: DefinitionsMode | None,
     host: str,
     port: int,
     root_path: str,
@@ -109,7 +112,7 @@ def serve(
     from holdfast.server.listener import Listener
 
     engine = engine_of(None if app is None else load_app(app), store, policy, secrets_table, tracing=tracing)
-    engine.definitions.give(definitions, "strict")
+    engine.definitions.give(definitions, definitions_mode)
     operator = None
     if no_auth:
         operator = Operator(engine, who, tenant, key=kept_key(engine.url, port) if port else None)

@@ -246,12 +246,17 @@ async def _workers(app: Holdfast, url: str) -> Check:
     off = [worker for worker in workers if worker not in dead and worker.clock_ahead]
     for worker in off:
         detail += f"\n{worker.id} on {worker.host} starts nothing by a schedule: {off_by(worker.clock_ahead)}"
+    lacking = [worker for worker in workers if worker not in dead and worker.unavailable]
+    for worker in lacking:
+        for definition in worker.unavailable:
+            detail += f"\n{worker.id} on {worker.host} cannot start a definition that it was given: {definition}"
     facts = {
         "running": [worker.id for worker in workers if worker not in dead],
+        "unavailable": {worker.id: msgspec.to_builtins(worker.unavailable) for worker in lacking},
         "dead": [worker.id for worker in dead],
         "clocks_off": [worker.id for worker in off],
     }
-    return Check("workers", not dead and not off, detail, facts)
+    return Check("workers", not dead and not off, detail, facts, warning=bool(lacking))
 
 
 def _is_dead(worker: WorkerRow, url: str) -> bool:

@@ -19,14 +19,16 @@ from holdfast.client.views.definitions import DefinitionInfo, ImportedDefinition
 from holdfast.client.views.moves import MoveInfo
 from holdfast.errors import DuplicateName, InvalidArguments, InvalidDefinition, InvalidRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource, RejectedSource, compile_batch, read_drafts
+from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.definition.kind import Definitions, code_of, pin_of
 from holdfast.programs.definition.model import Accepted, Definition
+from holdfast.programs.definition.schema_values import start_problems
 from holdfast.programs.definition.sketch import Sketch
 from holdfast.programs.definition.versions import latest, parse_reference
+from holdfast.programs.definition.walks import in_authors_order
 from holdfast.programs.function.values import encode
 from holdfast.runs.birth import Pin, check_id
 from holdfast.store import protocol as p
-from holdfast.tasks.forms import problems
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -70,24 +72,21 @@ class AppDefinitions:
             (sources,) if isinstance(sources, str | Path | Mapping | Definition | Sketch) else tuple(sources)
         )
         self._mode = mode
-        self._unavailable: list[RejectedSource] = []
         self._compared: set[tuple[str, str]] = set()
+        self._differing: dict[tuple[str, str], RejectedSource] = {}
         self.kind = kind
         self._mover = Mover(app, kind)
         self.tools = kind.tools
 
     def shared_with(self, app: Holdfast) -> AppDefinitions:
         """These, for another engine."""
-        found = AppDefinitions(app, self.kind, self._sources, self._mode)
-        found._unavailable = self._unavailable
-        return found
+        return AppDefinitions(app, self.kind, self._sources, self._mode)
 
     def bound_to(self, app: Holdfast) -> AppDefinitions:
         """These, for a client that acts for a user: it shares what is known, and judges who asks."""
         found = AppDefinitions(app, self.kind, mode=self._mode)
         found._publisher = self._publisher.bound_to(app)
-        found._unavailable = self._unavailable
-        found._compared = self._compared
+        found._compared, found._differing = self._compared, self._differing
         return found
 
     # -- those that the engine is given --------------------------------------------------------------------------------
@@ -107,18 +106,20 @@ class AppDefinitions:
             batch.refuse()
         for each in batch.rejected:
             log.warning("a definition is unavailable: %s", each)
-        self._unavailable, self._sources = batch.rejected, ()
+        self.kind.unavailable.extend(batch.rejected)
+        self._sources = ()
 
     @operation("definitions.add")
-    def give(self, sources: Iterable[DefinitionSource], mode: DefinitionsMode) -> None:
-        """Have the engine accept these, too, when it opens, and all of them in this mode."""
-        if given := tuple(sources):
-            self._sources, self._mode = (*self._sources, *given), mode
+    def give(self, sources: Iterable[DefinitionSource], mode: DefinitionsMode | None = None) -> None:
+        """Have the engine accept these, too, when it opens, and all of them in this mode: without one in its own."""
+        self._sources, self._mode = (*self._sources, *sources), mode or self._mode
 
     @property
     def unavailable(self) -> tuple[RejectedSource, ...]:
-        """The definitions that the engine was given and could not accept, each with its error."""
-        return tuple(self._unavailable)
+        """The definitions that the engine was given and could not accept, each with its error; and those that are
+        published with other content, once a start has shown that."""
+        tenant = self._app.tenant_of(None)
+        return (*self.kind.unavailable, *(each for (its, _), each in self._differing.items() if its == tenant))
 
     @operation("definitions.add")
     def add(self, source: DefinitionSource) -> Accepted:
@@ -163,18 +164,22 @@ class AppDefinitions:
         return found
 
     def _check_available(self, reference: str, found: Accepted | None) -> None:
-        if not self._unavailable:
+        if not self.kind.unavailable:
             return
         name, wanted = parse_reference(reference)
         present = 0 if found is None else found.definition.version
-        for each in self._unavailable:
+        for each in self.kind.unavailable:
             if each.name == name and (
                 each.version is None or (each.version > present and latest([each.version], wanted))
             ):
                 raise InvalidDefinition(f"{reference} is not available here, because it is invalid:\n{each}")
 
     def __iter__(self) -> Iterator[Accepted]:
-        return iter(self.kind)
+        """Those that a run can be started of, as far as that is known."""
+        functions, tenant = self._app.workflows, self._app.tenant_of(None)
+        for each in self.kind:
+            if each.definition.name not in functions and (tenant, each.digest) not in self._differing:
+                yield each
 
     def __contains__(self, name: object) -> bool:
         return any(each.definition.name == name for each in self.kind)
@@ -257,6 +262,14 @@ class AppDefinitions:
         row = await self._publisher.find(reference, self._app.tenant_of(tenant))
         return None if row is None else definition_info(row, await self._publisher.accepted(row))
 
+    async def as_written(self, routine: Routine, tenant: str) -> Definition:
+        """The definition of a run in its author's order, where this process or the store has it."""
+        definition, digest = routine.definition, routine.digest
+        reference = f"{definition.name}@{definition.version}"
+        row = await self._publisher.find(reference, tenant)
+        found = self.kind.find(reference) if row is None else await self._publisher.accepted(row)
+        return definition if found is None or found.digest != digest else in_authors_order(definition, found.order)
+
     # -- moving --------------------------------------------------------------------------------------------------------
 
     @operation("definitions.see")
@@ -324,7 +337,9 @@ class AppDefinitions:
             return
         row = await self._publisher.find(f"{found.definition.name}@{found.definition.version}", tenant)
         if row is not None and row.digest.hex() != found.digest:
-            raise taken(found, row.digest.hex())
+            error, definition = taken(found, row.digest.hex()), found.definition
+            self._differing[tenant, found.digest] = RejectedSource("", definition.name, definition.version, error)
+            raise error
         self._compared.add((tenant, found.digest))
 
     def start_of(
@@ -335,8 +350,7 @@ class AppDefinitions:
         if len(args) > 1 or (args and kwargs):
             raise InvalidArguments(f"{found.definition.name} is started with one value, or with named ones")
         start = args[0] if args else kwargs
-        wrong = problems(found.definition.start, start) if found.definition.start else []
-        if wrong:
+        if wrong := start_problems(found.definition.start, start):
             text = "; ".join(f"{place or '/'}: {problem}" for place, problem in wrong)
             raise InvalidArguments(f"{found.definition.name} cannot be started with this: {text}")
         code = [code_of(each) for each in ([found] if startable.is_kept else self.kind.reachable(found))]

@@ -11,7 +11,7 @@ from holdfast.client.definitions.workflows import PublishedName, PublishedWorkfl
 from holdfast.client.views.definitions import ImportedDefinition
 from holdfast.errors import InvalidDefinition
 from holdfast.programs.definition.compiler.batch import SourceData, compile_batch, drafts_of
-from holdfast.programs.definition.compiler.compiler import compile_document, load, refuse
+from holdfast.programs.definition.compiler.compiler import as_written, compile_document, load, refuse
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.definition.compiler.plain_data import plain_data
@@ -47,6 +47,7 @@ class Compiled(msgspec.Struct, frozen=True, array_like=True):
     version: int
     digest: str
     canonical: bytes
+    order: dict[str, tuple[str, ...]]
 
 
 class CompileAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -93,7 +94,7 @@ def compiled(data: bytes) -> CompileAnswer:
 
 def _compiled(accepted: Accepted) -> Compiled:
     definition = accepted.definition
-    return Compiled(definition.name, definition.version, accepted.digest, accepted.canonical)
+    return Compiled(definition.name, definition.version, accepted.digest, accepted.canonical, dict(accepted.order))
 
 
 def accepted_of(code: Iterable[tuple[str, bytes]]) -> list[Accepted]:
@@ -116,7 +117,7 @@ def read_serverless(text: str) -> ImportedDefinition:
         name=found.definition.name,
         version=found.definition.version,
         digest=found.digest,
-        text=yaml_of(found.definition),
+        text=yaml_of(as_written(found)),
         document=write_document(found.definition),
     )
 

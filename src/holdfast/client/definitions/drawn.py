@@ -15,7 +15,7 @@ from holdfast.drawing.writers.style import Theme
 from holdfast.programs.definition.compiler.compiler import load
 from holdfast.programs.definition.compiler.document import canonical_bytes, write_document
 from holdfast.programs.definition.model import Definition
-from holdfast.programs.definition.walks import all_nodes
+from holdfast.programs.definition.walks import all_nodes, in_authors_order, order_of
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -30,9 +30,10 @@ SMALL: Final = 40
 
 
 class Drawing(msgspec.Struct, frozen=True, array_like=True):
-    """What is drawn: a definition by its canonical bytes, with the views of a run."""
+    """What is drawn: a definition by its canonical bytes and its author's order, with the views of a run."""
 
     canonical: bytes
+    order: dict[str, tuple[str, ...]]
     views: dict[str, NodeView] | None = None
     direction: Direction = "down"
     heading: Heading | None = None
@@ -48,9 +49,10 @@ class Writing(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TextWriting(msgspec.Struct, frozen=True, array_like=True):
-    """A definition that is written, by its canonical bytes."""
+    """A definition that is written, by its canonical bytes and its author's order."""
 
     canonical: bytes
+    order: dict[str, tuple[str, ...]]
     form: TextForm
 
 
@@ -63,11 +65,12 @@ async def drawn(
     heading: Heading | None = None,
     deepest: int = DEEPEST,
 ) -> Picture:
-    """``draw_definition``. Raises TooCostly and TooManyRequests."""
+    """``draw_definition``, in the order that the definition has. Raises TooCostly and TooManyRequests."""
     if not _is_apart(app, definition):
         return draw_definition(definition, views, direction=direction, heading=heading, deepest=deepest)
     canonical = await asyncio.to_thread(canonical_bytes, definition)
-    return await _ask(app, "draw", Drawing(canonical, views, direction, heading, deepest), Picture)
+    question = Drawing(canonical, order_of(definition), views, direction, heading, deepest)
+    return await _ask(app, "draw", question, Picture)
 
 
 async def picture_file(app: Holdfast, picture: Picture, form: PictureForm, theme: Theme) -> bytes:
@@ -82,7 +85,7 @@ async def definition_text(app: Holdfast, definition: Definition, form: TextForm)
     if not _is_apart(app, definition):
         return _text(definition, form)
     canonical = await asyncio.to_thread(canonical_bytes, definition)
-    return await _ask(app, "text", TextWriting(canonical, form), str)
+    return await _ask(app, "text", TextWriting(canonical, order_of(definition), form), str)
 
 
 def _is_apart(app: Holdfast, definition: Definition) -> bool:
@@ -100,7 +103,8 @@ async def _ask(app: Holdfast, name: str, question: Any, kind: type[T]) -> T:
 def draw(data: bytes) -> Picture:
     """A ``Drawing`` as a picture."""
     it = msgspec.msgpack.decode(data, type=Drawing)
-    return draw_definition(load(it.canonical), it.views, direction=it.direction, heading=it.heading, deepest=it.deepest)
+    definition = in_authors_order(load(it.canonical), it.order)
+    return draw_definition(definition, it.views, direction=it.direction, heading=it.heading, deepest=it.deepest)
 
 
 def write(data: bytes) -> bytes:
@@ -111,7 +115,7 @@ def write(data: bytes) -> bytes:
 def write_text(data: bytes) -> str:
     """A ``TextWriting`` as a text."""
     it = msgspec.msgpack.decode(data, type=TextWriting)
-    return _text(load(it.canonical), it.form)
+    return _text(in_authors_order(load(it.canonical), it.order), it.form)
 
 
 def _written(it: Writing) -> bytes:

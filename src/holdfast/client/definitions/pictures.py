@@ -55,7 +55,7 @@ async def _picture(app: Holdfast, key: Key, at: int | None, direction: Direction
     entries = [entry async for entry in masked_entries(app.store, row, 0, mask)][:at]
     program = await program_at(app, row, at) if row.program_kind != "function" else None
     if isinstance(program, DefinitionProgram):
-        definition = program.routine.definition
+        definition = await app.definitions.as_written(program.routine, key.tenant)
         heading = Heading(title=heading_of(definition).title, subtitle=_subtitle(row, entries, at))
         views = _views(program, entries, mask)
         return await drawn(app, definition, views, direction=direction, heading=heading, deepest=deepest)

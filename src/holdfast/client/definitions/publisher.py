@@ -161,16 +161,17 @@ class Publisher:
     async def _loaded(self, found: list[Compiled]) -> list[Accepted]:
         """In a thread if it takes long: then others get their turn every few milliseconds."""
         code = [(each.digest, each.canonical) for each in found]
-        if sum(len(data) for _, data in code) <= QUICK_BYTES:
-            return accepted_of(code)
-        return await asyncio.to_thread(accepted_of, code)
+        is_quick = sum(len(data) for _, data in code) <= QUICK_BYTES
+        loaded = accepted_of(code) if is_quick else await asyncio.to_thread(accepted_of, code)
+        return [msgspec.structs.replace(one, order=each.order) for one, each in zip(loaded, found, strict=True)]
 
     async def _commit(self, accepted: Accepted, tenant: str, by: str | None) -> DefinitionInfo:
         from holdfast.client.schedules.declarer import published_schedule  # who only looks loads no scheduler
 
         definition = accepted.definition
         details = {"definition": definition.name, "version": str(definition.version), "digest": accepted.digest}
-        change = p.Publish(tenant, definition.version, code_of(accepted), self._app.clock.now())
+        written = msgspec.json.encode(accepted.order, order="sorted").decode()
+        change = p.Publish(tenant, definition.version, code_of(accepted), self._app.clock.now(), written)
         while True:
             schedule = await published_schedule(self._app, accepted, tenant, self._app.person_of(by))
             row, more = (None, {}) if schedule is None else schedule
@@ -197,6 +198,7 @@ def _accepted(row: p.DefinitionRow, code: p.Code | None) -> Accepted:
     if code is None:
         raise StoreCorrupt(f"the code {row.digest.hex()} of {name} is not in the store: restore it from a backup.")
     try:
-        return Accepted(definition=load(code.data), digest=row.digest.hex(), canonical=code.data)
+        order = msgspec.json.decode(row.written, type=dict[str, tuple[str, ...]])
+        return Accepted(definition=load(code.data), digest=row.digest.hex(), canonical=code.data, order=order)
     except (InvalidDefinition, ValueError, EOFError) as error:
         raise StoreCorrupt(f"{name} cannot be read ({error}): a newer Holdfast may have written it.") from error

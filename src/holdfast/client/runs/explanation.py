@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -58,7 +59,9 @@ async def _standing(store: Store, run: Run, now: int, depth: int) -> Explained:
     if run.standing in ENDED:
         return _written(_ended(run))
     if run.pause is not None:
-        return _written(paused(run, now))
+        stopped = paused(run, now)
+        named = _unavailable(run.pause, await store.workers(), now)
+        return _written(replace(stopped, sentence=f"{stopped.sentence}{named}") if named else stopped)
     if run.owner is not None:
         return _written(await _held(store, run, now))
     if run.ready_at is not None:
@@ -150,7 +153,7 @@ def unserved(run: Run, workers: Sequence[WorkerRow], now: int) -> Advice | None:
         sentence = f"{none} serves programs of kind {run.program_kind!r}: start one that does."
     else:
         remedy = "start one whose app imports it. If it is a definition, publish it, and start it under another id."
-        sentence = f"{none} knows the workflow {run.workflow!r}: {remedy}"
+        sentence = f"{none} knows the workflow {run.workflow!r}: {remedy}{_unavailable(run.workflow, alive, now)}"
     return replace(missing, sentence=sentence)
 
 
@@ -327,3 +330,22 @@ def _who(task: TaskRow) -> str:
 
 def _number(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _unavailable(text: str, workers: Sequence[WorkerRow], now: int) -> str:
+    """The definitions that a text names, and that workers were given and could not accept."""
+    named = set(_NAME.findall(text))
+    found = {
+        str(definition): worker.id
+        for worker in workers
+        if worker.expires_at >= now
+        for definition in worker.unavailable
+        if definition.name in named
+    }
+    return "".join(
+        f" Worker {worker} was given a definition that is invalid: {each}." for each, worker in found.items()
+    )
+
+
+_NAME: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
+"""A name of a definition in a text."""

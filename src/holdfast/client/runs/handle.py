@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import events as e
 from holdfast.journal.attribution import given_by
+from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs import journals, messages
 from holdfast.runs.advice import Advice
@@ -194,6 +195,7 @@ class RunHandle(Generic[R]):
         key: object = None,
         id: str | None = None,
         expected_version: int | None = None,
+        wait_token: str | None = None,
         by: str | None = None,
         reason: str = "",
     ) -> None:
@@ -203,23 +205,42 @@ class RunHandle(Generic[R]):
         With ``by`` a person sends it, and the audit records who and the ``reason`` in the same commit.
 
         With ``expected_version``, which is the ``events`` of ``run.info()``, the signal is for the run as its sender
-        saw it: a run that has moved on ignores it. Raises RunConflict where that is known already, RunNotFound or
-        RunEnded.
+        saw it: a run that has moved on ignores it. With ``wait_token``, a token of ``run.instance()``, it is for that
+        wait: a run that does not wait there any more ignores it. Raises RunConflict where that is known already,
+        RunNotFound or RunEnded.
         """
         if not name:
             raise InvalidRequest("a signal has a name")
         name = keyed(name, key)
         if expected_version is not None and (present := (await self._row()).version) != expected_version:
             raise RunConflict(f"run {self.id} is at version {present}, not {expected_version}: look at it again.")
+        if wait_token is not None:
+            await self._check_waits(name, wait_token)
         by, now = self._app.person_of(by), self._app.clock.now()
         payload = given_by(encode(value, f"signal {name!r}"), by)
-        # It needs an id even where the caller gives none: a commit of unknown outcome is tried again.
-        message = messages.signal(name, payload, now, id or self._app.token(), expected_version)
+        message = messages.signal(name, payload, now, id or None, expected_version, wait_token)
+        if message.id is None:  # a commit of unknown outcome is tried again
+            message = msgspec.structs.replace(message, id=self._app.token())
         if by is None:
             await self._deliver(message)
         else:
             await self._operate("signal", by, reason, p.Deliver(self.key, message), name=name)
             self._app.delivered(self.key)
+
+    async def _check_waits(self, name: str, wait_token: str) -> None:
+        """Raises RunConflict if it is known that the run does not wait there any more, InvalidRequest for no token."""
+        try:
+            promise = PromiseId.parse(wait_token)
+        except ValueError:
+            raise InvalidRequest(f"{wait_token!r:.100} is no token of a wait: take one of run.instance()") from None
+        row = await self._row()
+        is_over = promise.root != row.root
+        if not is_over:
+            async for entry in journals.read(self._app.store, row, whole=False):
+                if isinstance(entry.event, e.SignalReceived) and entry.event.promise_id == promise:
+                    is_over = True
+        if is_over:
+            raise RunConflict(f"run {self.id} waits for {name!r} there no more: look at it again.")
 
     async def _deliver(self, message: p.Message) -> None:
         refuse_lane(self.id, "signal")

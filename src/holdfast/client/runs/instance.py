@@ -109,7 +109,14 @@ def _place(
 
 
 def _last_signal(entries: list[e.Entry]) -> ReceivedSignal | None:
+    received: tuple[str, int] | None = None
+    at = 0
     for entry in reversed(entries):
-        if isinstance(entry.event, e.SignalReceived) and entry.event.signal_name != e.REVISION:
-            return ReceivedSignal(entry.event.signal_name, moment(entry.timestamp))
+        match entry.event:
+            case e.SignalReceived(signal_name=name, delivery_id=delivery) if received is None and name != e.REVISION:
+                received, at = (name, delivery), entry.timestamp
+            case e.SignalDelivered(signal_name=name, delivery_id=delivery, id=id) if (name, delivery) == received:
+                return ReceivedSignal(name, moment(at), id)
+            case _:
+                pass
     return None

@@ -345,9 +345,13 @@ class SyncRunHandle(Generic[R]):
         key: object = None,
         id: str | None = None,
         expected_version: int | None = None,
+        wait_token: str | None = None,
         by: str | None = None,
     ) -> None:
-        self._loop.call(self._handle.signal(name, value, key=key, id=id, expected_version=expected_version, by=by))
+        sent = self._handle.signal(
+            name, value, key=key, id=id, expected_version=expected_version, wait_token=wait_token, by=by
+        )
+        self._loop.call(sent)
 
     def state(self) -> dict[str, Any]:
         return self._loop.call(self._handle.state())

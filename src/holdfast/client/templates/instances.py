@@ -33,7 +33,7 @@ async def instance_view(app: Holdfast, row: p.Run) -> TemplateInstance:
         raise TemplateNotFound(f"run {row.key.run!r} of tenant {row.key.tenant!r} was not started by a template")
     entries = until_cancelled([entry async for entry in read(app.store, row)])
     calls = await calls_of(app.store, app.definitions.tools, row, entries)
-    story = story_of(entries, calls.steps, app.clock.now())
+    story = story_of(entries, calls, app.clock.now())
     status = await _status(app, row)
     plans = [] if calls.definition is None else steps_of(calls.definition)
     skipped = [name for name, mark in calls.marks.items() if mark.state == "skipped"]

@@ -35,10 +35,12 @@ class PlaceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReceivedSignal(msgspec.Struct, frozen=True):
-    """The signal that a run received last."""
+    """The signal that a run received last. ``id`` is what its sender called it; None where it was sent without,
+    and in runs of earlier versions."""
 
     name: str
     at: datetime
+    id: str | None = None
 
 
 class EngineState(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ def instance_record(info: InstanceInfo) -> dict[str, Any]:
             "places": [_place_record(place) for place in engine.places],
             "timers": [place.path for place in engine.timers],
             "frames": [{"path": place.path, "run": place.run} for place in engine.frames],
-            "last_signal": None if last is None else {"name": last.name, "at": iso(last.at)},
+            "last_signal": None if last is None else {"name": last.name, "id": last.id, "at": iso(last.at)},
         },
         "revisions": [
             {"before": each.before, "after": each.after, "digest": each.digest, "reasons": list(each.reasons)}

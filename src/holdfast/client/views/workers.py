@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from holdfast.client.views.times import moment
-from holdfast.store.protocol import WorkerRow
+from holdfast.store.protocol import UnavailableDefinition, WorkerRow
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     process: int
     workflows: tuple[str, ...]  # the functions that it serves; it serves every published definition
     queues: tuple[str, ...]
+    unavailable: tuple[UnavailableDefinition, ...]  # definitions that its process was given and could not accept
     started_at: datetime
     expires_at: datetime
 
@@ -35,6 +36,7 @@ def worker_info(row: WorkerRow) -> WorkerInfo:
         process=row.pid,
         workflows=row.workflows,
         queues=row.queues,
+        unavailable=row.unavailable,
         started_at=moment(row.started_at),
         expires_at=moment(row.expires_at),
     )

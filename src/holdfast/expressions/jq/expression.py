@@ -45,6 +45,13 @@ REFUSED: Final = frozenset(
 )
 """What would read something that is not recorded, or end the evaluation."""
 
+_KEYWORDS: Final = frozenset(
+    {
+        *("and", "as", "catch", "def", "elif", "else", "end", "false", "foreach", "if"),
+        *("label", "null", "or", "reduce", "then", "true", "try"),
+    }
+)
+
 MISSING: Final = "Expressions in jq need an extra: pip install 'holdfast[serverless]'."
 
 _COMPLAINT: Final = "jq: error: "
@@ -71,6 +78,8 @@ class JqExpression:
         self.reads: Final = frozenset(_reads(tokens))
         """What it reads: each root or name with the members that it selects."""
         self.roots: Final = frozenset(read[0] for read in self.reads)
+        self.functions: Final = frozenset(token.word for token in tokens if token.kind == "word") - _KEYWORDS
+        """The functions that it calls."""
         words = {token.word for token in tokens if token.kind == "word"}
         bound = "".join(f"${name}, " for name in self._names)
         # The text stands on lines of its own, so that a comment at its end hides nothing, and its lines can be counted.

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.errors import DuplicateName, WorkflowUnknown
 from holdfast.kernel.program import Program
+from holdfast.programs.definition.compiler.batch import RejectedSource
 from holdfast.programs.definition.compiler.compiler import load
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.definition.interpreter.routine import Routine, Toolbox
@@ -35,6 +36,7 @@ class Definitions:
 
     def __init__(self, tools: Toolbox) -> None:
         self.tools = tools
+        self.unavailable: list[RejectedSource] = []  # what this process was given and could not accept
         self._accepted: dict[str, dict[int, Accepted]] = {}
         self._routines: OrderedDict[str, Routine] = OrderedDict()
         self._reachable: dict[str, tuple[Code, ...]] = {}

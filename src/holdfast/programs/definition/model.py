@@ -354,11 +354,16 @@ class Definition(Part, frozen=True, kw_only=True):
 
 
 class Accepted(Part, frozen=True, kw_only=True):
-    """A definition with its digest and the canonical bytes that it is kept by."""
+    """A definition with its digest and the canonical bytes that it is kept by.
+
+    ``order`` is how its author has ordered the branches, options or nodes of a node, where that is not by name. Only
+    pictures and texts have it: the digest does not depend on it, and neither does anything that a run does.
+    """
 
     definition: Definition
     digest: str
     canonical: bytes
+    order: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def reference(self) -> str:

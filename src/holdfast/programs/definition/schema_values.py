@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.expressions.engine import CannotEvaluate
+from holdfast.tasks.forms import filled, problems
 
 _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
@@ -34,6 +35,25 @@ def fit(value: Any, schema: Any, place: tuple[str, ...] = ()) -> Any:
     if kind == "boolean":
         return _checked(value, bool, kind, place)
     return value
+
+
+def start_problems(schema: dict[str, Any], start: Any) -> list[tuple[str, str]]:
+    """What keeps a new run from being started with this. What it leaves out gets the schema's default."""
+    return problems(schema, filled(schema, start)) if schema else []
+
+
+def has_default(schema: Any) -> bool:
+    """Whether a schema has a default anywhere in it."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if "default" in part:
+                return True
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return False
 
 
 def _checked(value: Any, kind: type, wanted: str, place: tuple[str, ...]) -> Any:

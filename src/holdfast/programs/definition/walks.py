@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
 from holdfast.programs.definition import model as m
+
+P = TypeVar("P", bound=m.Part)
 
 CONDITIONS: Final = frozenset({"when", "match", "while_", "until"})
 """The members of the model that are expressions without their ``=``."""
@@ -50,6 +52,54 @@ def _map_inside(node: m.Node, change: Callable[[m.Node], m.Node]) -> m.Node:
     handlers = {name: getattr(node.on, name) for name in node.on.__struct_fields__}
     on = m.Handlers(**{name: None if nodes is None else inner(nodes) for name, nodes in handlers.items()})
     return replace(node, verb=verb, on=on)
+
+
+def names_inside(verb: m.Verb) -> tuple[str, ...]:
+    """The names of its branches, options or nodes, of a verb that has them by name."""
+    match verb:
+        case m.ForkVerb(branches=branches):
+            return tuple(branch.name for branch in branches)
+        case m.PickVerb(options=options):
+            return tuple(option.trigger.name for option in options)
+        case m.GraphVerb(nodes=nodes):
+            return tuple(node.name for node in nodes)
+        case _:
+            return ()
+
+
+def order_of(definition: m.Definition) -> dict[str, tuple[str, ...]]:
+    """The order of branches, options and nodes, by node, where that is not by name."""
+    named = {node.name: names_inside(node.verb) for node in all_nodes(definition.steps)}
+    return {node: names for node, names in named.items() if list(names) != sorted(names)}
+
+
+def in_authors_order(definition: m.Definition, order: Mapping[str, Sequence[str]]) -> m.Definition:
+    """The definition as its author has ordered it. It means the same, and has the same digest."""
+    replace = msgspec.structs.replace
+
+    def reordered(node: m.Node) -> m.Node:
+        wanted = order.get(node.name)
+        if wanted is None:
+            return node
+        match node.verb:
+            case m.ForkVerb(branches=branches):
+                verb: m.Verb = replace(node.verb, branches=_placed(branches, node.verb, wanted))
+            case m.PickVerb(options=options):
+                verb = replace(node.verb, options=_placed(options, node.verb, wanted))
+            case m.GraphVerb(nodes=nodes):
+                verb = replace(node.verb, nodes=_placed(nodes, node.verb, wanted))
+            case _:
+                return node
+        return replace(node, verb=verb)
+
+    return replace(definition, steps=map_nodes(definition.steps, reordered)) if order else definition
+
+
+def _placed(parts: Sequence[P], verb: m.Verb, wanted: Sequence[str]) -> tuple[P, ...]:
+    """What the order does not name comes last: it may have been kept with another version of these words."""
+    places = {name: at for at, name in enumerate(wanted)}
+    named = sorted(zip(names_inside(verb), parts, strict=True), key=lambda each: places.get(each[0], len(places)))
+    return tuple(part for _, part in named)
 
 
 def ancestors(node: m.Node, graph: m.GraphVerb) -> set[str]:

@@ -12,8 +12,10 @@ from holdfast.client.views.definitions import DefinitionInfo, ImportedDefinition
 from holdfast.client.views.moves import MoveInfo
 from holdfast.errors import InvalidDefinition, InvalidRequest, MalformedRequest, WorkflowUnknown
 from holdfast.programs.definition.compiler.batch import DefinitionSource
+from holdfast.programs.definition.compiler.compiler import as_written
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.compiler.schema import definition_schema
+from holdfast.programs.definition.interpreter.routine import functions_of
 from holdfast.programs.definition.migration.differences import Difference, differences
 from holdfast.programs.definition.model import Accepted
 from holdfast.server.call import FileAnswer, RouteCall
@@ -71,9 +73,10 @@ class CheckedDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DefinitionDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """A published definition, and its canonical form."""
+    """A published definition, the functions that its expressions call, and its canonical form."""
 
     info: DefinitionInfo
+    functions: tuple[str, ...]
     document: dict[str, Any]
 
 
@@ -152,19 +155,20 @@ async def show(call: RouteCall[VersionQuery, None]) -> DefinitionDetails:
     found = await _published(call, call.query.version)
     info = await call.client.definitions.info(found.reference, tenant=call.tenant)
     assert info is not None
-    return DefinitionDetails(info=info, document=write_document(found.definition))
+    functions = functions_of(found.definition)
+    return DefinitionDetails(info=info, functions=functions, document=write_document(found.definition))
 
 
 async def diagram(call: RouteCall[DefinitionPictureQuery, None]) -> FileAnswer:
     query = call.query
     found = await _published(call, query.version)
-    picture = await drawn(call.client, found.definition, direction=query.direction, deepest=query.depth)
+    picture = await drawn(call.client, as_written(found), direction=query.direction, deepest=query.depth)
     return await file_of(call.client, picture, query)
 
 
 async def text(call: RouteCall[TextQuery, None]) -> FileAnswer:
     found = await _published(call, call.query.version)
-    written = await definition_text(call.client, found.definition, call.query.form)
+    written = await definition_text(call.client, as_written(found), call.query.form)
     return FileAnswer(written.encode(), TEXT_MEDIA[call.query.form])
 
 

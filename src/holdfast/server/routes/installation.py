@@ -16,6 +16,7 @@ from holdfast.programs.function.reversal import REVERSE
 from holdfast.server.call import RouteCall
 from holdfast.server.fields import PageQuery
 from holdfast.server.route import Nothing, Route
+from holdfast.store.protocol import UnavailableDefinition
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +31,15 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The server. `workflows` and `definitions` are those that it knows itself; workers may serve more."""
+    """The server. `workflows` and `definitions` are those that it knows itself; workers may serve more. `unavailable`
+    are definitions that it was given and could not accept."""
 
     version: str
     read_only: bool
     has_worker: bool
     workflows: tuple[str, ...]
     definitions: tuple[str, ...]
+    unavailable: tuple[UnavailableDefinition, ...]
     wait_seconds: float
     levels: dict[str, int]
 
@@ -72,6 +75,7 @@ async def describe(call: RouteCall[Nothing, None]) -> ServerInfo:
         has_worker=client.worker is not None,
         workflows=tuple(sorted(functions)),
         definitions=tuple(each.reference for each in client.definitions),
+        unavailable=tuple(each.brief for each in client.definitions.unavailable),
         wait_seconds=call.settings.wait_seconds,
         levels=dict(LEAST),
     )

@@ -51,13 +51,15 @@ class StartedRun(msgspec.Struct, frozen=True):
 
 class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A signal. With an `id` a repetition is delivered once; with `expected_version` only a run that has so many events
-    takes it in; with a `key` only a definition that waits for this name and key."""
+    takes it in; with a `wait_token` only one that still waits there; with a `key` only a definition that waits for this
+    name and key."""
 
     name: Text
     value: Value = None
     key: Value = None
     id: Name | None = None
     expected_version: int | None = None
+    wait_token: str | None = None
 
 
 class RetryBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,8 +148,10 @@ async def show(call: RouteCall[Nothing, None]) -> RunDetails:
 async def signal(call: RouteCall[Nothing, SignalBody]) -> Answered:
     body = call.body
     value, key = read_plain(body.value), read_plain(body.key)
-    expected = body.expected_version
-    await call.run.signal(body.name, value, key=key, id=body.id, expected_version=expected, by=call.by)
+    expected, token = body.expected_version, body.wait_token
+    await call.run.signal(
+        body.name, value, key=key, id=body.id, expected_version=expected, wait_token=token, by=call.by
+    )
     return await _steered(call)
 
 

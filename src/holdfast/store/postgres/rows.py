@@ -17,6 +17,7 @@ from holdfast.store.protocol import (
     Received,
     TaskQuery,
     TaskRow,
+    UnavailableDefinition,
     WorkerRow,
 )
 
@@ -30,8 +31,10 @@ def received(row: Sequence[Any]) -> Received:
 
 
 def worker(row: Sequence[Any]) -> WorkerRow:
-    id_, host, pid, workflows, queues, started_at, expires_at, kinds, ahead = row
-    return WorkerRow(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at, tuple(kinds), ahead)
+    id_, host, pid, workflows, queues, started_at, expires_at, kinds, ahead, unavailable = row
+    lacking = msgspec.json.decode(unavailable, type=tuple[UnavailableDefinition, ...])
+    served = tuple(workflows), tuple(queues), started_at, expires_at, tuple(kinds)
+    return WorkerRow(id_, host, pid, *served, ahead, lacking)
 
 
 def receipt(row: Mapping[str, Any]) -> ReceiptRow:

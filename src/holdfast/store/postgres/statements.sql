@@ -321,10 +321,10 @@ SELECT digest, kind, name, data FROM code WHERE tenant = $1 AND digest = ANY ($2
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || current_schema(), 0));
 
 -- name: publish
-INSERT INTO definitions (tenant, name, version, digest, at) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO definitions (tenant, name, version, digest, at, written) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: definition
-SELECT tenant, name, version, digest, at FROM definitions WHERE tenant = $1 AND name = $2 AND version = $3;
+SELECT tenant, name, version, digest, at, written FROM definitions WHERE tenant = $1 AND name = $2 AND version = $3;
 
 -- name: lock_items
 -- Acts lock the items that they judge by, in the order of the keys, also those that are not there yet.
@@ -378,7 +378,7 @@ ORDER BY due.due_at, due.tenant, due.id;
 SELECT min(due_at) FROM items WHERE kind = $1 AND due_at IS NOT NULL;
 
 -- name: definitions
-SELECT tenant, name, version, digest, at FROM definitions
+SELECT tenant, name, version, digest, at, written FROM definitions
 WHERE tenant = $1 AND ($2::text IS NULL OR name = $2) AND ($3::text IS NULL OR (name, version) > ($3, $4::bigint))
 ORDER BY name, version LIMIT $5;
 
@@ -399,8 +399,8 @@ UPDATE tasks SET reference = locked.reference
 FROM locked WHERE tasks.tenant = locked.tenant AND tasks.id = locked.id;
 
 -- name: register
-INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at, kinds)
-SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now, $8
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at, kinds, unavailable)
+SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now, $8, $9
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at, beat_at = excluded.beat_at;
 
@@ -414,7 +414,8 @@ RETURNING id;
 UPDATE workers SET clock_ahead = $2 WHERE id = $1;
 
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead, unavailable
+FROM workers ORDER BY started_at, id;
 
 -- name: attend
 -- A worker is present while a session holds its lock. Several handles of one process may hold it, so it is shared.

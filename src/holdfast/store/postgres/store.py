@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
@@ -87,6 +89,7 @@ class PostgresStore(PostgresCells):
             worker.started_at,
             round(ttl_seconds * 1e6),
             list(worker.kinds),
+            msgspec.json.encode(worker.unavailable).decode(),
         )
 
     async def beat(self, worker: str, ttl_seconds: float) -> bool:

@@ -12,7 +12,18 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.store.protocol import ASKS, ENDED, PAUSED, Cursor, Query, ReceiptRow, Run, Standing, WorkerRow
+from holdfast.store.protocol import (
+    ASKS,
+    ENDED,
+    PAUSED,
+    Cursor,
+    Query,
+    ReceiptRow,
+    Run,
+    Standing,
+    UnavailableDefinition,
+    WorkerRow,
+)
 from holdfast.store.rows import latest_start
 
 LATEST: Final = 2**63 - 1
@@ -36,9 +47,10 @@ def read_receipt(body: str, reversed_by: str | None) -> ReceiptRow:
 
 
 def worker(row: tuple[Any, ...]) -> WorkerRow:
-    id_, host, pid, workflows, queues, started_at, expires_at, kinds, ahead = row
+    id_, host, pid, workflows, queues, started_at, expires_at, kinds, ahead, unavailable = row
     names, served_queues, others = (tuple(msgspec.json.decode(each)) for each in (workflows, queues, kinds))
-    return WorkerRow(id_, host, pid, names, served_queues, started_at, expires_at, others, ahead)
+    lacking = msgspec.json.decode(unavailable, type=tuple[UnavailableDefinition, ...])
+    return WorkerRow(id_, host, pid, names, served_queues, started_at, expires_at, others, ahead, lacking)
 
 
 def parts(query: Query, tenants: Sequence[str]) -> Iterator[Query]:

@@ -193,10 +193,10 @@ INSERT INTO code (tenant, digest, kind, name, data) VALUES (?, ?, ?, ?, ?) ON CO
 SELECT digest, kind, name, data FROM code WHERE tenant = ? AND digest = ?;
 
 -- name: publish
-INSERT INTO definitions (tenant, name, version, digest, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO definitions (tenant, name, version, digest, at, written) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: definition
-SELECT tenant, name, version, digest, at FROM definitions WHERE tenant = ? AND name = ? AND version = ?;
+SELECT tenant, name, version, digest, at, written FROM definitions WHERE tenant = ? AND name = ? AND version = ?;
 
 -- name: put_item
 INSERT INTO items (tenant, kind, id, version, body, status, due_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -224,7 +224,7 @@ WHERE kind = ?1 AND due_at <= ?2 ORDER BY due_at, tenant, id LIMIT ?3;
 SELECT min(due_at) FROM items WHERE kind = ? AND due_at IS NOT NULL;
 
 -- name: definitions
-SELECT tenant, name, version, digest, at FROM definitions
+SELECT tenant, name, version, digest, at, written FROM definitions
 WHERE tenant = ?1 AND (?2 IS NULL OR name = ?2) AND (?3 IS NULL OR (name, version) > (?3, ?4))
 ORDER BY name, version LIMIT ?5;
 
@@ -232,7 +232,8 @@ ORDER BY name, version LIMIT ?5;
 UPDATE runs SET reference = ?3 WHERE tenant = ?1 AND id = ?2;
 
 -- name: register
-INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, kinds) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, kinds, unavailable)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at;
 
 -- name: beat
@@ -242,7 +243,8 @@ UPDATE workers SET expires_at = ? WHERE id = ?;
 UPDATE workers SET clock_ahead = ? WHERE id = ?;
 
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds, clock_ahead, unavailable
+FROM workers ORDER BY started_at, id;
 
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;

@@ -209,6 +209,7 @@ class SqliteStore(SqliteQueries):
                     worker.started_at,
                     _expiry(ttl_seconds),
                     encode(worker.kinds).decode(),
+                    encode(worker.unavailable).decode(),
                 ),
             )
 

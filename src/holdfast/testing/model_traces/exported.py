@@ -55,14 +55,21 @@ async def model_actions(cast: Cast) -> list[tuple[str, Params]]:
 
 
 def _params(cast: Cast, action: ExportedAction) -> Params | None:
-    """The parameters of an exported action; None where it is about a run that the trace knows nothing of."""
-    template, number = action.template, None
+    """The parameters of an exported action; None where it is about a run or a step that the trace knows nothing of."""
+    template, number, steps = action.template, None, cast.trace.constants.steps
+    if action.step and action.step not in steps:  # a node that ends the run when the trace says so
+        return None
     if action.instance is not None and (number := cast.number_of(action.instance, action.tenant)) is None:
         return None
     tenant = cast.tenant_named(action.tenant)
     match action.action:
         case "create_template":
-            plan = {name: action.details[name] for name in ("steps", "dependencies", "trigger")}
+            details = action.details
+            plan = {
+                "steps": [each for each in details["steps"] if each in steps],
+                "dependencies": {name: each for name, each in details["dependencies"].items() if name in steps},
+                "trigger": details["trigger"],
+            }
             return {"user": action.user, "template": template, "tenant": tenant, **plan}
         case "activate_template" | "archive_template":
             return {"user": action.user, "template": template}

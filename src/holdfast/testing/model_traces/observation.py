@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from holdfast.client.views.schedules import ScheduleInfo
 from holdfast.client.views.templates import InstanceStep, TemplateInfo, TemplateInstance
 from holdfast.errors import ScheduleNotFound, TemplateNotFound
@@ -49,7 +51,10 @@ class ObservedEngine:
         key = self._cast.runs[number]
         basis = await self.row(key), self._cast.stage.attempts(key.tenant, key.run)
         if number not in self._seen or self._seen[number][0] != basis:
-            self._seen[number] = basis, await self._cast.app.templates.instance(key.run, tenant=key.tenant)
+            found = await self._cast.app.templates.instance(key.run, tenant=key.tenant)
+            known = self._cast.trace.constants.steps  # beside them are the nodes that end a run when the trace says so
+            steps = tuple(each for each in found.steps if each.name in known)
+            self._seen[number] = basis, msgspec.structs.replace(found, steps=steps)
         return self._seen[number][1]
 
     def step(self, number: int, found: TemplateInstance, step: str) -> InstanceStep:

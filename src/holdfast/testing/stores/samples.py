@@ -128,7 +128,8 @@ def work(
 
 
 def worker(id: str = "ann", *, started_at: int = NOW) -> p.WorkerRow:
-    return p.WorkerRow(id, "host", 42, (WORKFLOW,), ("mail",), started_at, 0)
+    lacking = (p.UnavailableDefinition("claims", 2, "claims.yaml:4:7: there is no step 'x'"),)
+    return p.WorkerRow(id, "host", 42, (WORKFLOW,), ("mail",), started_at, 0, unavailable=lacking)
 
 
 async def commit(store: p.Store, change: p.Change) -> p.Answer:

@@ -325,9 +325,11 @@ def receipted(
 
 
 def ignored(held: Held, signal: SignalArrived, now: int) -> p.Note:
-    """The note of a signal that came for an earlier version of a run, and so changed nothing."""
+    """The note of a signal that came for an earlier version of a run, or for a wait that is over, and so changed
+    nothing."""
     key = held.key
-    reason = f"ignored: it was for version {signal.expected_version}, and the run has moved on"
+    meant = f"version {signal.expected_version}" if signal.expected_version is not None else f"wait {signal.wait_token}"
+    reason = f"ignored: it was for {meant}, and the run has moved on"
     record = r.Operated(now, "signal", f"worker {held.row.owner}", key.run, reason, {"signal": signal.name})
     return named(note(key.tenant, key.run, record))
 

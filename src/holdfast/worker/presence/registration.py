@@ -6,9 +6,13 @@ import os
 import socket
 from collections.abc import Mapping
 
+import msgspec
+
 from holdfast.gate.effects import Performable
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.catalogue import Catalogue
+from holdfast.programs.definition.kind import Definitions
+from holdfast.runs.program_names import DEFINITION
 from holdfast.store.protocol import WorkerRow
 from holdfast.worker.options import WorkerOptions
 
@@ -33,4 +37,8 @@ def worker_row(id: str, catalogue: Catalogue, queues: Mapping[str, int], now: in
     """The worker as the store lists it."""
     serves = catalogue.serves()
     host, process = socket.gethostname(), os.getpid()
-    return WorkerRow(id, host, process, serves.functions, tuple(queues), now, 0, serves.kinds)
+    definitions = catalogue.kind(DEFINITION, Definitions)
+    row = WorkerRow(id, host, process, serves.functions, tuple(queues), now, 0, serves.kinds)
+    if definitions is None:
+        return row
+    return msgspec.structs.replace(row, unavailable=tuple(each.brief for each in definitions.unavailable))

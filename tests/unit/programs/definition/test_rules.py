@@ -16,7 +16,7 @@ from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.checks.expressions import RUN
 from holdfast.programs.definition.compiler.compiler import compile_text
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
-from holdfast.programs.definition.interpreter.routine import Routine
+from holdfast.programs.definition.interpreter.routine import Routine, functions_of
 from holdfast.programs.definition.spans import read_span
 from holdfast.programs.definition.trials import TrialResult, play, read_trials
 from holdfast.programs.function.decorators import step
@@ -48,6 +48,22 @@ class Installed(Tools):
     """With the transports of the package itself."""
 
     transport = staticmethod(find)  # type: ignore[assignment]
+
+
+class Kid:
+    """One definition that others may run."""
+
+    def __init__(self, child: m.Accepted) -> None:
+        self._child = child
+
+    def definition(self, reference: str) -> m.Accepted | None:
+        return self._child if reference == self._child.definition.name else None
+
+    def function_names(self) -> list[str]:
+        return []
+
+    def definition_names(self) -> list[str]:
+        return [self._child.definition.name]
 
 
 def accepted(steps: str, head: str = "") -> m.Accepted:
@@ -139,6 +155,49 @@ def test_rule_5_state_without_a_default_is_absent_and_reading_it_is_an_error() -
     played("- a: {end: =state.x + 1}", head, expect={"status": "parked"})
     guarded = '- a: {end: {there: =has(state.x), or: "=state.?x.orValue(5)", y: =state.y}}'
     played(guarded, head, expect={"result": {"there": False, "or": 5, "y": 7}})
+
+
+DEFAULTS = """
+start:
+  type: object
+  required: [n]
+  properties:
+    n: {type: number, default: 4}
+    to: {type: object, properties: {town: {type: string, default: Ulm}, no: {type: integer}}}
+    lines: {type: array, items: {type: object, properties: {of: {type: integer, default: 1}}}}
+"""
+
+
+def test_rule_5_what_a_start_leaves_out_has_the_default_of_its_schema_and_its_type() -> None:
+    steps = "- done: {end: '=[start.n / 8.0, start.to.town, start.lines.map(each, each.of)]'}"
+    given = {"to": {"no": 3}, "lines": [{}, {"of": 2}]}
+    played(steps, DEFAULTS, start=given, expect={"status": "completed", "result": [0.5, "Ulm", [1, 2]]})
+    played(steps, DEFAULTS, start={**given, "n": 8}, expect={"result": [1.0, "Ulm", [1, 2]]})
+
+
+def test_rule_5_a_run_of_an_earlier_edition_has_no_defaults_of_its_start() -> None:
+    """A change of what a journal means is for runs that begin with it."""
+    definition = accepted("- done: {end: =start}", DEFAULTS.replace("  required: [n]\n", "")).definition
+    results = []
+    for edition in (1, 2):
+        run = Run(Defined(definition), {}, edition=edition)  # type: ignore[arg-type]
+        run.advance()
+        results.append(run.result())
+    assert results == [{}, {"n": 4}]
+
+
+def test_rule_5_a_child_played_within_its_parents_turn_has_the_defaults_of_its_start() -> None:
+    child = compile_text(f"holdfast: definition/1\nname: kid\nversion: 1\n{DEFAULTS}steps:\n  - e: {{end: =start.n}}\n")
+    found = compile_text(HEAD + "steps:\n  - k: {run: kid, as: state.n}\n  - e: {end: =state.n}\n", Tools(), Kid(child))
+    run = Run(Defined(found.definition), {})  # type: ignore[arg-type]
+    run.advance()
+    assert run.result() == 4
+    assert "InvokeScheduled" not in run.names()
+
+
+def test_rule_5_a_default_of_a_start_fits_its_schema() -> None:
+    head = "start: {type: object, properties: {a: {type: object, properties: {n: {type: integer, default: four}}}}}\n"
+    assert "the default does not fit its schema" in refusal("- done: {end: =start.a}", head)
 
 
 @pytest.mark.parametrize(
@@ -542,6 +601,24 @@ def test_rule_25_a_run_cannot_end_inside_a_parallel_block(block: str) -> None:
     assert "a run cannot end inside f" in refusal(f"- f: {block}")
 
 
+def test_the_functions_that_a_definition_calls_are_known_and_no_part_of_its_digest() -> None:
+    steps = """
+    - a: {set: {state.words: "=start.text.split(',').map(w, w.trim())"}}
+    - b: {when: =has(start.n) && math.abs(start.n) > 1, set: {state.n: "=size(state.words)"}}
+    - c:
+        end: ="%s".format([state.words.join("-")])
+    """
+    found = accepted(steps)
+    assert functions_of(found.definition) == ("format", "has", "join", "map", "math.abs", "size", "split", "trim")
+    assert b"functions" not in found.canonical
+    played(steps, start={"text": "a, b", "n": -2}, expect={"result": "a-b", "state": {"n": 2}})
+
+
+def test_the_functions_of_a_definition_in_jq_are_known() -> None:
+    found = accepted("- a: {end: '=[$start.xs[] | ascii_downcase] | join(\",\") // null'}", "language: jq\n")
+    assert functions_of(found.definition) == ("ascii_downcase", "join")
+
+
 # -- beyond the example ------------------------------------------------------------------------------------------------
 
 
@@ -552,6 +629,37 @@ def test_a_pick_takes_what_comes_first_and_does_what_stands_behind_it() -> None:
     """
     played(steps, signals=[{"name": "payment", "value": 5}], expect={"result": {"paid": 5, "late": False}})
     played(steps, expect={"result": {"paid": 0, "late": True}})
+
+
+RACE = """
+- {before}
+- p:
+    pick:
+      zz: {{wait: one, do: [{{z: {{set: {{state.won: zz}}}}}}]}}
+      aa: {{wait: {other}, do: [{{a: {{set: {{state.won: aa}}}}}}]}}
+- done: {{end: =state.won}}
+"""
+
+
+@pytest.mark.parametrize(("order", "won"), [((1, 2), "zz"), ((2, 1), "aa")])
+def test_of_two_options_the_one_whose_signal_was_recorded_first_wins(order: tuple[int, int], won: str) -> None:
+    """Also where both arrive in one turn, and whatever their names are."""
+    run = begun(RACE.format(before="s: {set: {state.won: nobody}}", other="two"))
+    signals = {1: signal("one"), 2: signal("two")}
+    run.advance(*(signals[each] for each in order))
+    while not run.ended:
+        run.advance()
+    assert run.result() == won
+
+
+def test_of_two_options_that_can_both_go_on_when_they_are_reached_the_first_by_name_wins() -> None:
+    """The order in which they are written is for people: a run does not depend on it."""
+    run = begun(RACE.format(before="s: {wait: go}", other="two"))
+    run.advance(signal("one"), signal("two"))
+    run.advance(signal("go"))
+    while not run.ended:
+        run.advance()
+    assert run.result() == "aa"
 
 
 def test_rework_is_a_bounded_loop() -> None:

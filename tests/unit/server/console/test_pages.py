@@ -189,6 +189,23 @@ def large(boxes: int) -> dict[str, Any]:
     }
 
 
+def test_unavailable_definitions_are_shown_to_operators() -> None:
+    """On the pages of definitions and of workers, and in the answer about the server."""
+    bad = {"holdfast": "definition/1", "name": "pages.bad", "version": 2, "steps": [{"x": {"step": "pages.gone"}}]}
+
+    async def main() -> None:
+        async with opened(definitions=[bad], definitions_mode="warn") as (_, clients):
+            problem = "pages.bad@2: pages.bad: x: there is no step &#39;pages.gone&#39;"
+            for path in ("/definitions", "/workers"):
+                assert problem in await page(clients["ann"], path), path
+            described = (await clients["ann"].get("/v1/metadata")).json()
+            (each,) = described["unavailable"]
+            assert (each["name"], each["version"]) == ("pages.bad", 2)
+            assert "pages.bad@2" not in described["definitions"]
+
+    asyncio.run(main())
+
+
 def test_a_picture_of_over_300_boxes_is_drawn_when_it_is_asked_for() -> None:
     """Until then a sentence says how large it is, and where to press."""
 

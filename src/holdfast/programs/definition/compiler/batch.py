@@ -19,6 +19,7 @@ from holdfast.programs.definition.compiler.source_map import SourceMap
 from holdfast.programs.definition.interpreter.routine import Toolbox
 from holdfast.programs.definition.model import Accepted, Definition
 from holdfast.programs.definition.sketch import Sketch
+from holdfast.store.rows import UnavailableDefinition
 
 DefinitionSource = str | Path | Mapping[str, Any] | Definition | Sketch
 """The text of a definition, its file or a folder of files, a document, or what the DSL gives."""
@@ -46,6 +47,11 @@ class RejectedSource(NamedTuple):
     name: str
     version: int | None
     error: InvalidDefinition | DuplicateName
+
+    @property
+    def brief(self) -> UnavailableDefinition:
+        """The same with the first problem alone."""
+        return UnavailableDefinition(self.name, self.version, str(self).splitlines()[0][:300])
 
     def __str__(self) -> str:
         text = str(self.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from holdfast.programs.definition.compiler.plain_data import plain_data
 from holdfast.programs.definition.compiler.reader import read_document
 from holdfast.programs.definition.compiler.source_map import SourceMap
 from holdfast.programs.definition.interpreter.routine import Toolbox
+from holdfast.programs.definition.walks import in_authors_order
 
 
 def compile_file(path: Path, tools: Toolbox | None = None, workflows: Workflows | None = None) -> m.Accepted:
@@ -67,13 +69,18 @@ def compile_document(
         definition = resolve_workflows(fill_uses(check_expressions(definition, faults)), faults, workflows)
     refuse(faults, marks)
     assert definition is not None
-    return accepted(definition)
+    return accepted(definition, faults.order)
 
 
-def accepted(definition: m.Definition) -> m.Accepted:
-    """A definition that was checked, with its canonical bytes and digest."""
+def accepted(definition: m.Definition, order: Mapping[str, tuple[str, ...]] | None = None) -> m.Accepted:
+    """A definition that was checked, with its canonical bytes, its digest and its author's order."""
     data = canonical_bytes(definition)
-    return m.Accepted(definition=definition, digest=digest_of(data), canonical=data)
+    return m.Accepted(definition=definition, digest=digest_of(data), canonical=data, order=order or {})
+
+
+def as_written(found: m.Accepted) -> m.Definition:
+    """A definition as its author has ordered it, for pictures and texts."""
+    return in_authors_order(found.definition, found.order)
 
 
 def load(data: bytes) -> m.Definition:

@@ -42,6 +42,7 @@ class FaultList:
         self.found: list[DefinitionFault] = []
         self.more = 0
         self.places: dict[str, Trail] = {}  # where each node stands in the document
+        self.order: dict[str, tuple[str, ...]] = {}  # how the author has ordered what a node has by name
         self._paths: dict[str, str] = {}  # the way to each by names of nodes and branches
 
     @property

@@ -214,10 +214,18 @@ class NodeReader(ShapeReader):
             if not NAME.fullmatch(name) or "." in name:
                 self.wrong((*trail, "fork", name), f"a branch is named with letters, digits, `_` and `-`, not {name!r}")
         branches = tuple(
-            m.Branch(name=name, do=self.nodes(found[name], (*trail, "fork", name), name)) for name in sorted(found)
+            m.Branch(name=name, do=self.nodes(found[name], (*trail, "fork", name), name))
+            for name in self._by_name(found)
         )
         join = self._join(body.get("join", "all"), len(branches), (*trail, "join"))
         return m.ForkVerb(branches=branches, join=join, gives=body.get("gives"))
+
+    def _by_name(self, found: Body) -> list[str]:
+        """The names in the order in which a run has them; that of the author is noted."""
+        names = sorted(found)
+        if names != list(found):
+            self.faults.order[self.node] = tuple(found)
+        return names
 
     def _join(self, data: Any, count: int, trail: Trail) -> int | None:
         if data == "all":
@@ -231,7 +239,7 @@ class NodeReader(ShapeReader):
 
     def _pick_verb(self, data: Any, body: Body, trail: Trail) -> m.Verb:
         found = self.mapping(data, (*trail, "pick"))
-        options = [self._option(name, found[name], (*trail, "pick", name)) for name in sorted(found)]
+        options = [self._option(name, found[name], (*trail, "pick", name)) for name in self._by_name(found)]
         return m.PickVerb(options=tuple(option for option in options if option is not None))
 
     def _option(self, name: Any, data: Any, trail: Trail) -> m.Option | None:
@@ -242,7 +250,8 @@ class NodeReader(ShapeReader):
 
     def _graph_verb(self, data: Any, body: Body, trail: Trail) -> m.Verb:
         found = self.mapping(data, (*trail, "graph"))
-        nodes = [self.node_of(name, found[name], (*trail, "graph", name), GRAPH_WORDS) for name in sorted(found)]
+        place = (*trail, "graph")
+        nodes = [self.node_of(name, found[name], (*place, name), GRAPH_WORDS) for name in self._by_name(found)]
         return m.GraphVerb(nodes=tuple(node for node in nodes if node is not None))
 
     def _do_verb(self, data: Any, body: Body, trail: Trail) -> m.Verb:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast.expressions.functions import GLOBALS, METHODS, NAMESPACES
 from holdfast.journal.error_classes import CLASSES
 from holdfast.programs.definition.compiler.schedule_schema import SCHEDULE
 from holdfast.programs.definition.compiler.schema_examples import EXAMPLES
@@ -55,7 +56,10 @@ def _request(words: str, schema: Mapping[str, Any]) -> Schema:
     return {"description": words, "anyOf": [*schema["anyOf"], expression]}
 
 
-_VALUE: Final = "Any value. A text that begins with `=` is an expression, `==x` is the text `=x`."
+_IN_NAMESPACES: Final = [f"{space}.{name}" for space, names in NAMESPACES.items() for name in names]
+_FUNCTIONS: Final = sorted({*GLOBALS, *(f".{name}" for name in METHODS), *_IN_NAMESPACES})
+_CALLS: Final = f"Expressions call {', '.join(f'{name}()' for name in _FUNCTIONS)}."
+_VALUE: Final = f"Any value. A text that begins with `=` is an expression, `==x` is the text `=x`. {_CALLS}"
 _NODES: Final = _ref("nodes")
 
 _COMMON: Final[dict[str, Schema]] = {
@@ -255,7 +259,7 @@ def _shared() -> Schema:
         "value": {"description": _VALUE},
         "condition": {
             "anyOf": [{"type": "string", "pattern": "^="}, {"type": "boolean"}],
-            "description": "An expression that is true or false.",
+            "description": f"An expression that is true or false. {_CALLS}",
         },
         "span": {"type": "string", "description": "A duration: 90s, 2h, 1h30m, 10d, PT30M; or an expression for one."},
         "path": {

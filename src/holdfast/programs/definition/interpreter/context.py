@@ -33,10 +33,12 @@ class ExecutionContext:
         tenant: str,
         id: str,
         start: Any,
+        edition: int,
         inherited: Sequence[Inherited] = (),
     ) -> None:
         self.routine = routine
         self.start = start
+        self.edition = edition
         self.started_at: str | None = None
         self.kept: dict[str, dict[str, Any]] = {}  # the root ``nodes``, as far as expressions read it
         self.turns = 0

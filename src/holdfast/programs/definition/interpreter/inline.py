@@ -36,10 +36,12 @@ def play_inline(parent: Interpreter, verb: RunVerb, arguments: Any) -> Succeeded
     routine = _routine(parent.routine, verb)
     if routine is None or routine.reads_own_id:
         return None
-    if routine.definition.start and problems(routine.definition.start, arguments):
+    above = parent.context
+    start = routine.fit_start(arguments, above.edition)
+    if routine.definition.start and problems(routine.definition.start, start):
         return None
     scribe: Any = _NoScribe()
-    context = ExecutionContext(routine, scribe, parent.context.tenant, parent.context.id, routine.fit_start(arguments))
+    context = ExecutionContext(routine, scribe, above.tenant, above.id, start, above.edition)
     child = Interpreter(routine, parent.verbs, scribe, context)
     try:
         child.begin()

@@ -85,7 +85,8 @@ class DefinitionProgram:
         """Go on with another version of the definition. Where the run cannot move, it stays with its own."""
         engine, asked = self._running(), read_revision(payload)
         routine = self._loader(asked.canonical, asked.digest)
-        plan = plan_start(routine, engine.context.start) if engine.is_fresh else self.plan_move(routine)
+        given, edition = _given(self._started), engine.context.edition
+        plan = plan_start(routine, given, edition) if engine.is_fresh else self.plan_move(routine)
         version = self.routine.definition.version
         self.revisions.append(Revision(version, routine.definition.version, asked.digest, plan.reasons))
         if plan.verdict == "blocked":
@@ -103,7 +104,8 @@ class DefinitionProgram:
 
     def plan_move(self, routine: Routine) -> MovePlan:
         """What would become of the run with another version of its definition."""
-        return plan_move(self.routine, routine, snapshot_of(self._running()))
+        engine = self._running()
+        return plan_move(self.routine, routine, snapshot_of(engine), engine.context.edition)
 
     def run(self) -> Yielded:
         engine = self._running()
@@ -190,10 +192,10 @@ class DefinitionProgram:
 
     def _made(self, scribe: Scribe, started: e.ExecutionStarted) -> Interpreter:
         self._started = started
-        positional, named = cbor2.loads(started.input.data)
         tenant = started.idempotency_key.partition(CHILD_MARK)[0]
-        id, start = id_in(started.idempotency_key), self.routine.fit_start(positional[0] if positional else named)
-        context = ExecutionContext(self.routine, scribe, tenant, id, start, started.inherited)
+        id, edition = id_in(started.idempotency_key), started.edition
+        start = self.routine.fit_start(_given(started), edition)
+        context = ExecutionContext(self.routine, scribe, tenant, id, start, edition, started.inherited)
         return self._make(self.routine, BEHAVIOURS, scribe, context)
 
     def _waiting(self, engine: Interpreter) -> Waiting:
@@ -227,6 +229,12 @@ class DefinitionProgram:
         if self._engine is None:
             raise EngineError("the program is not running")
         return self._engine
+
+
+def _given(started: e.ExecutionStarted) -> Any:
+    """What the run was started with, as it was given."""
+    positional, named = cbor2.loads(started.input.data)
+    return positional[0] if positional else named
 
 
 def _signal(what: str, place: Any) -> str | None:

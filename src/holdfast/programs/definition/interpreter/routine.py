@@ -27,8 +27,9 @@ from holdfast.programs.definition.model import (
     TransportVerb,
     lists_of,
 )
-from holdfast.programs.definition.schema_values import fit
+from holdfast.programs.definition.schema_values import fit, has_default
 from holdfast.programs.definition.walks import CONDITIONS, all_nodes, members_of_state
+from holdfast.tasks.forms import filled
 
 if TYPE_CHECKING:
     from holdfast.programs.function.decorators import Step
@@ -74,6 +75,7 @@ class Routine:
         self.places: dict[str, NodePlace] = {}
         self._index(self.root)
         self._start_shape = shape_of(definition.start)
+        self._fills_start = has_default(definition.start)
         names, state = frozenset(_bound_names(definition.steps)), members_of_state(definition)
         self.templates = Templates(names, definition.language, state)
         reads = [read for text in texts_of(definition) for read in self.templates.formula(text).reads]
@@ -134,8 +136,10 @@ class Routine:
                 return value
         return fit(value, schema, path)
 
-    def fit_start(self, start: Any) -> Any:
-        """The start payload, its numbers as the schema has them."""
+    def fit_start(self, start: Any, edition: int) -> Any:
+        """The start payload with the defaults of its schema, its numbers as the schema has them."""
+        if self._fills_start and edition >= 2:
+            start = filled(self.definition.start, start)
         return fitted(start, self._start_shape)
 
     def fit_state(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +160,13 @@ def delay_of(retry: NodeRetry, attempt: int, scribe: Scribe) -> int:
     """How long to rest after a failed attempt, in microseconds. Chance is recorded."""
     entropy = int.from_bytes(scribe.random(7)) / (1 << 56) if retry.jitter else 0.5
     return round(kernel_policy(retry).delay_seconds(attempt, entropy) * 1e6)
+
+
+def functions_of(definition: Definition) -> tuple[str, ...]:
+    """The functions that its expressions call."""
+    names, state = frozenset(_bound_names(definition.steps)), members_of_state(definition)
+    templates = Templates(names, definition.language, state)
+    return tuple(sorted({name for text in texts_of(definition) for name in templates.formula(text).functions}))
 
 
 def texts_of(definition: Definition) -> Iterator[str]:

@@ -57,22 +57,23 @@ class MovePlan(msgspec.Struct, frozen=True):
     snapshot: dict[str, Any] | None = None
 
 
-def plan_move(old: Routine, new: Routine, snapshot: dict[str, Any]) -> MovePlan:
+def plan_move(old: Routine, new: Routine, snapshot: dict[str, Any], edition: int) -> MovePlan:
     """Move a run that stands as the snapshot says. The snapshot itself is not changed."""
-    return _Mover(old, new, rules_for(new.definition, old.definition.version)).plan(snapshot)
+    return _Mover(old, new, rules_for(new.definition, old.definition.version), edition).plan(snapshot)
 
 
-def plan_start(new: Routine, start: Any) -> MovePlan:
+def plan_start(new: Routine, start: Any, edition: int) -> MovePlan:
     """Move a run that has not begun: it begins with the newer version."""
     obstacles = Obstacles(new.definition.version)
-    obstacles.check_start(new.definition.start, start)
+    obstacles.check_start(new.definition.start, new.fit_start(start, edition))
     return MovePlan("blocked", tuple(obstacles.found)) if obstacles.found else MovePlan("safe")
 
 
 class _Mover:
     """One move. A visit and a line are the lists of a checkpoint (``interpreter/snapshot.py``)."""
 
-    def __init__(self, old: Routine, new: Routine, rules: MoveRules) -> None:
+    def __init__(self, old: Routine, new: Routine, rules: MoveRules, edition: int) -> None:
+        self._edition = edition
         self._old = old
         self._new = new
         self._rules = rules
@@ -84,7 +85,7 @@ class _Mover:
 
     def plan(self, found: dict[str, Any]) -> MovePlan:
         self._deeds_made, self._start = found["deeds_made"], found["start"]
-        start = self._new.fit_start(found["start"])
+        start = self._new.fit_start(found["start"], self._edition)
         self._obstacles.check_start(self._new.definition.start, start)
         self._obstacles.check_standing(found)
         self._obstacles.check_reads(self._old, self._new, found, self._rules)

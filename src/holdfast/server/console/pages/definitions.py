@@ -12,6 +12,7 @@ from starlette.responses import Response
 from holdfast.client.definitions.drawn import definition_text, drawn
 from holdfast.client.views.definitions import DefinitionInfo
 from holdfast.errors import TooCostly, TooManyRequests, WorkflowUnknown
+from holdfast.programs.definition.compiler.compiler import as_written
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.migration.differences import differences
 from holdfast.programs.definition.model import Accepted
@@ -44,7 +45,9 @@ async def load(call: RouteCall[Any, None]) -> Context:
     names: dict[str, list[DefinitionInfo]] = {}
     async for info in call.client.definitions.list(tenant=call.tenant):
         names.setdefault(info.name, []).append(info)
-    return {"definitions": {name: versions[-1] for name, versions in names.items()}, "versions": names}
+    unavailable = [each.brief for each in call.client.definitions.unavailable]
+    newest = {name: versions[-1] for name, versions in names.items()}
+    return {"definitions": newest, "versions": names, "unavailable": unavailable}
 
 
 async def load_definition(call: RouteCall[DefinitionPageQuery, None]) -> Context:
@@ -72,7 +75,7 @@ async def picture(call: RouteCall[DefinitionPicture, None]) -> Response:
     found = await _published(call, int(call.query.version) if call.query.version.isdecimal() else 0)
     query = call.query
     try:
-        picture = await drawn(call.client, found.definition, direction=query.direction, deepest=query.depth)
+        picture = await drawn(call.client, as_written(found), direction=query.direction, deepest=query.depth)
         return await shown_picture(call.client, picture, query, whole=query.whole)
     except (TooCostly, TooManyRequests) as error:
         return sentence(f"It cannot be drawn: {str(error).splitlines()[0]}")
@@ -81,7 +84,7 @@ async def picture(call: RouteCall[DefinitionPicture, None]) -> Response:
 async def _text(call: RouteCall[Any, None], found: Accepted) -> str:
     """In YAML; in JSON if that takes too long to write."""
     try:
-        return await definition_text(call.client, found.definition, "yaml")
+        return await definition_text(call.client, as_written(found), "yaml")
     except (TooCostly, TooManyRequests):
         return msgspec.json.format(msgspec.json.encode(write_document(found.definition))).decode()
 

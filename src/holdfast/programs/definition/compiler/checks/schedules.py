@@ -6,10 +6,10 @@ from holdfast.errors import InvalidRequest
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.definition.declared_schedule import ScheduleDeclaration
+from holdfast.programs.definition.schema_values import start_problems
 from holdfast.schedules.cron import zone_named
 from holdfast.schedules.cron_fields import read_cron
 from holdfast.schedules.timing import SHORTEST
-from holdfast.tasks.forms import problems
 
 
 def check_schedule(definition: m.Definition, faults: FaultList) -> None:
@@ -38,7 +38,7 @@ def check_schedule(definition: m.Definition, faults: FaultList) -> None:
 
 def _check_input(definition: m.Definition, schedule: ScheduleDeclaration, faults: FaultList) -> None:
     start = {} if schedule.input is None else schedule.input
-    if not definition.start or faults.found:  # what is no schema cannot be held against anything
+    if faults.found:  # what is no schema cannot be held against anything
         return
-    for place, problem in problems(definition.start, start):
+    for place, problem in start_problems(definition.start, start):
         faults.add(("schedule", "input"), f"it cannot be started with this: {place or '/'}: {problem}")

@@ -25,7 +25,11 @@ def check_schemas(definition: m.Definition, faults: FaultList, tools: Toolbox | 
 
     Requests of a package's transport are looked at where ``tools`` know it.
     """
-    _check_schema(definition.start, ("start",), faults)
+    if _check_schema(definition.start, ("start",), faults):
+        named: dict[str, Any] = {
+            name: definition.start[name] for name in ("$defs", "definitions") if name in definition.start
+        }
+        _check_defaults(definition.start, named, ("start",), faults)
     for name, schema in definition.state.items():
         if _check_schema(schema, ("state", name), faults) and "default" in schema:
             for path, problem in _problems(schema, schema["default"], faults):
@@ -39,6 +43,17 @@ def check_schemas(definition: m.Definition, faults: FaultList, tools: Toolbox | 
         for verb, inside in ((node.verb, ()), (None if node.undo is None else node.undo.verb, ("undo",))):
             if isinstance(verb, m.TransportVerb):
                 _check_request(node, verb, inside, faults, tools)
+
+
+def _check_defaults(schema: Any, named: Mapping[str, Any], trail: Trail, faults: FaultList) -> None:
+    """The defaults of properties, and of those inside them, fit their own schemas."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, field in properties.items() if isinstance(properties, Mapping) else ():
+        place = (*trail, "properties", name)
+        if isinstance(field, Mapping) and "default" in field:
+            for path, problem in _problems({**named, **field}, field["default"], faults):
+                faults.add((*place, "default", *path), f"the default does not fit its schema: {problem}")
+        _check_defaults(field, named, place, faults)
 
 
 def _check_schema(schema: Any, trail: Trail, faults: FaultList) -> bool:

@@ -133,7 +133,8 @@ def _check_start(node: m.Node, arguments: Any, child: m.Definition, faults: Faul
         return
     properties = child.start.get("properties", {})
     for name in child.start.get("required", ()):
-        if name not in arguments:
+        field = properties.get(name)
+        if name not in arguments and not (isinstance(field, Mapping) and "default" in field):
             faults.at_node(node.name, f"{child.name} needs {name!r} to start: `with: {{{name}: …}}`", "with")
     if child.start.get("additionalProperties") is False:
         for name in arguments:

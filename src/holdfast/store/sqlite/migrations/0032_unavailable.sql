@@ -1,0 +1,2 @@
+-- The definitions that a worker was given and could not accept, as JSON.
+ALTER TABLE workers ADD COLUMN unavailable TEXT NOT NULL DEFAULT '[]';
