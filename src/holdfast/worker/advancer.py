@@ -82,7 +82,7 @@ class Advancer:
         self._dispatcher = Dispatcher(*doing, self.arrive, signer)
         self._pump = Pump()
         self._push = self._pump.push
-        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go, roles.rested)
+        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go, self._turn, roles)
         self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce, signer)
         self._rebuilder = Rebuilder(
             store,
@@ -312,7 +312,8 @@ class Advancer:
                 return
         if work.change.projection.standing == "waiting":
             self._roles.rested(held.key)
-        if answer.released and not held.arrivals:
+        is_ready = answer.arrived > held.consumed and answer.pause is None  # it was parked, and is cancelled
+        if answer.released and not held.arrivals and not is_ready:
             self._runs.give_back(held)
             if (due := work.change.projection.wake_at) is not None:
                 self._roles.wake_claimer_at(due)

@@ -82,12 +82,6 @@ class Rebuilder:
         if (loaded := await self._whole(held)) is not None:
             self._push(partial(self.enter, held, loaded, inbox, recorded))
 
-    async def cancel_first(self, held: Held) -> None:
-        """The turn of a run failed, and nothing of it is kept: take it once more, the cancellation that has arrived
-        first. What failed may never be reached then."""
-        held.cancel_first = True
-        await self._turn_again(held)
-
     def go_on(self, held: Held) -> None:
         """Take the next turn of a lane that was offered, and that nobody has taken over. Its execution is a new one: it
         asks for what is outstanding, and is told the manifest in force."""
@@ -97,11 +91,7 @@ class Rebuilder:
     async def resolve(self, held: Held, reference: str) -> None:
         """The turn of a run failed because it calls by a name that may be published: take it again with the answer."""
         held.names[reference] = await look_up(self._store, held.key.tenant, reference)
-        if not held.dropped:
-            await self._turn_again(held)
-
-    async def _turn_again(self, held: Held) -> None:
-        if (loaded := await self._whole(held)) is not None:
+        if not held.dropped and (loaded := await self._whole(held)) is not None:
             self._push(partial(self._again, held, loaded))
 
     def _again(self, held: Held, loaded: p.Loaded) -> None:

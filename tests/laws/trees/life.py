@@ -281,7 +281,6 @@ class Life:
                     await self._decide(await self.app.tasks.get(advice.thing, tenant=self.tenant))
                 case "resume":
                     await self._mend((await handle.info()).pause_reason)
-                    self.world.resumed.add(advice.thing)
                     self.world.tell(f"{advice.thing} is resumed")
                     await handle.resume()
                 case "leave":
