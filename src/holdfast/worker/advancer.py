@@ -224,6 +224,7 @@ class Advancer:
         held.silence()
         try:
             turn = self._executions.advance(held, arrivals, resume=resume)
+            self._handovers.check_undos(turn)
         except Exception as error:
             self._faults.failed(held, arrivals, error)
             return
@@ -312,13 +313,12 @@ class Advancer:
                 return
         if work.change.projection.standing == "waiting":
             self._roles.rested(held.key)
-        is_ready = answer.arrived > held.consumed and answer.pause is None  # it was parked, and is cancelled
-        if answer.released and not held.arrivals and not is_ready:
+        if answer.released and not held.arrivals and (answer.pause is not None or answer.arrived <= held.consumed):
             self._runs.give_back(held)
             if (due := work.change.projection.wake_at) is not None:
                 self._roles.wake_claimer_at(due)
             return
-        if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
+        if answer.released:  # an arrival came in while the lease was given up, or a cancellation while it was parked
             self._runs.let_go(held)
             self._roles.wake_claimer()
             return

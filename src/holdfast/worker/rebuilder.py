@@ -17,7 +17,7 @@ from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.answers import Recorded
-from holdfast.worker.handovers import Handovers
+from holdfast.worker.handovers import Handovers, Lack
 from holdfast.worker.held import Held
 from holdfast.worker.names import look_up
 from holdfast.worker.parker import Parker, describe
@@ -71,7 +71,7 @@ class Rebuilder:
         else:
             take_in = partial(self._take_in, held, inbox, recorded)
             if loaded is not None and (missing := self._handovers.missing(held)) is not None:
-                self._offer(held, missing, partial(self._lack, held, missing, inbox, take_in))
+                self._offer(held, missing.reason, partial(self._lack, held, missing, inbox, take_in))
             elif (reason := self._handovers.unserved(held)) is not None:
                 self._offer(held, reason, partial(self._push, take_in))
             else:
@@ -119,13 +119,13 @@ class Rebuilder:
     def _offer(self, held: Held, reason: str, otherwise: Callable[[], None]) -> None:
         self._background(self._handovers.offer(held, reason, otherwise))
 
-    def _lack(self, held: Held, missing: str, inbox: list[p.Received], take_in: Callable[[], None]) -> None:
-        """No worker has a step that the run waits for. A function is told; a definition, which cannot know, waits,
-        unless it is cancelled: then it no longer waits for the step."""
-        if held.row.program_kind == p.FUNCTION or held.must_hear_cancel(inbox):
+    def _lack(self, held: Held, missing: Lack, inbox: list[p.Received], take_in: Callable[[], None]) -> None:
+        """No worker has a step that the run waits for. One that undoes something must come. Of another a function is
+        told; a definition, which cannot know, waits, unless it is cancelled: then it no longer waits for the step."""
+        if not missing.must_wait and (held.row.program_kind == p.FUNCTION or held.must_hear_cancel(inbox)):
             self._push(take_in)
         else:
-            self._parker.park(held, f"{missing}: deploy code that has it, then resume the run.")
+            self._parker.park(held, missing.reason, inbox)
 
     def _take_in(self, held: Held, inbox: list[p.Received], recorded: Recorded | None) -> None:
         try:

@@ -46,7 +46,7 @@ SHAPES: Final = {
 """The closed list of commands."""
 
 MENDS: Final = {
-    "deploy": re.compile(r"no step is called|no step '"),
+    "deploy": re.compile(r"no step '"),
     "fit": re.compile(r"object"),
 }
 """What mends a parked run, by the reason of its pause."""

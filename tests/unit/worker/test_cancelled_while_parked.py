@@ -273,7 +273,7 @@ def test_a_run_that_waits_for_a_step_that_is_gone_is_cancelled(ground: Ground) -
             kill(app)
         async with ground.engine(options=DEFINITIONS, without=["uses.second"]) as other:
             run = other.run("one")
-            with pytest.raises(RunParked, match="no step is called"):
+            with pytest.raises(RunParked, match=r"no step 'uses\.second' is here"):
                 await run.result()
             await run.cancel("enough")
             with pytest.raises(RunCancelled, match="enough"):
