@@ -20,9 +20,18 @@ from tests.volume import volume
 SEEDS: Final = volume(40, 1000)
 CHUNK: Final = 20
 ADVISED: Final = (
-    *("answer_outcome", "approve", "leave_children", "mend_code", "send_signal", "serve_queue", "start_worker"),
+    *(
+        "answer_outcome",
+        "approve",
+        "leave_children",
+        "mend_code",
+        "send_signal",
+        "serve_queue",
+        "serve_step",
+        "start_worker",
+    ),
 )
-COVERING: Final = (18, 42, 43, 50, 54, 65, 77, 79)
+COVERING: Final = (2, 8, 18, 42, 43, 50, 54, 65, 77, 79)
 REACHED: Final = (
     *(f"advice: {code}" for code in ADVISED),
     *(f"level {level} is {end}" for level in range(3) for end in ("completed", "failed", "cancelled")),

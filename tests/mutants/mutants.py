@@ -692,9 +692,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a-failing-turn-hears-no-cancellation",
-        "src/holdfast/worker/faults.py",
-        "if not held.cancel_first and held.pause is None and held.must_hear_cancel():",
-        "if held.cancel_first and held.pause is None and held.must_hear_cancel():",
+        "src/holdfast/worker/held.py",
+        "return not self.is_lane and not self.cancel_first and self.pause is None and self.must_hear_cancel()",
+        "return not self.is_lane and self.cancel_first and self.pause is None and self.must_hear_cancel()",
+        (PARKED,),
+    ),
+    Mutant(
+        "a-cancellation-during-the-parking-waits-for-a-person",
+        "src/holdfast/worker/parker.py",
+        "heard=max(heard, held.through, held.row.arrived),",
+        "heard=2**62,",
         (PARKED,),
     ),
     Mutant(

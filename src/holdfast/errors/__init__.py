@@ -16,6 +16,7 @@ The tree is split by who must act::
     │   ├── NotInWorkflow            a workflow call outside a workflow
     │   ├── NotAwaited               a call in a workflow that was made and never awaited
     │   ├── Nondeterminism           replay and journal disagree
+    │   ├── StepMissing              a call that must not fail asks for a step that is not here
     │   └── RetryDiverged            a retried run calls what it did with another input
     ├── StepFailed               a step or child workflow ended in an error; raised inside workflows
     ├── TerminalError            raised by a step: trying again is of no use
@@ -129,6 +130,7 @@ from holdfast.errors.author import (
     NotInWorkflow,
     PayloadTooLarge,
     RetryDiverged,
+    StepMissing,
     TooCostly,
     Undecodable,
     Unencodable,
@@ -324,6 +326,7 @@ __all__ = [
     "ServerReadOnly",
     "ServiceFailed",
     "StepFailed",
+    "StepMissing",
     "StoreCorrupt",
     "StoreFull",
     "StoreLost",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from holdfast.errors.root import HoldfastError
 
@@ -110,6 +111,27 @@ class Nondeterminism(AuthorError):
             f"  + issued:   {issued}\n"
             "Deploy the code that wrote the journal, guard the change with patched(), or fork the run from before."
         )
+
+
+class StepMissing(AuthorError):
+    """A call that must not fail asks for a step or an action that the worker does not have.
+
+    Start a worker whose code defines it: a run that is parked because of this goes on then.
+    """
+
+    code = "step_missing"
+    REASON: ClassVar[str] = f"{code}: no step "
+    """The beginning of the reason of a run's pause."""
+    END: ClassVar[str] = " is here:"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"no step {name!r}{self.END} start a worker whose code defines it, and the run goes on.")
+
+    @classmethod
+    def reason_of(cls, name: str) -> str:
+        """The reason of a run's pause up to ``END``, where this step is missing."""
+        return f"{cls.REASON}{name!r}{cls.END}"
 
 
 class RetryDiverged(AuthorError):

@@ -35,6 +35,7 @@ class AdviceCode(enum.StrEnum):
     START_WORKER = "start_worker"
     SERVE_CODE = "serve_code"
     SERVE_QUEUE = "serve_queue"
+    SERVE_STEP = "serve_step"
     RESUME_SCHEDULE = "resume_schedule"
     MEND_SCHEDULE = "mend_schedule"
     CORRECT_CLOCK = "correct_clock"
@@ -151,6 +152,9 @@ MEANINGS: Final[Mapping[AdviceCode, Meaning]] = {
     AdviceCode.SERVE_QUEUE: _act(
         "no running worker serves the queue of a step, or has its code there: one that does is started",
         f"{_WORKER} --queues QUEUE=1",
+    ),
+    AdviceCode.SERVE_STEP: _act(
+        "no running worker has a step that it calls: one that has it is started, and the run goes on by itself", _WORKER
     ),
     AdviceCode.RESUME_SCHEDULE: _act(
         "somebody paused the schedule, and resumes it",

@@ -86,8 +86,9 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     ``consumed`` is the inbox position up to which messages were taken into this turn; they are deleted. With
     ``release`` the lease is given up, unless more messages have arrived since and the run is not paused. An ended run
     is always released, and its inbox, work and heartbeats are deleted. A turn with a segment sets the count of crashes
-    to 0; one without keeps it: a worker that takes a run over makes such a turn before it begins a step that may kill
-    it, too.
+    to 0; one without keeps it: a worker makes one before a step that may kill it, too. A turn that pauses its run
+    does so for what it knows: a cancellation after ``heard`` and ``consumed`` makes the run ready, as if it had come
+    after the pause, unless a person had paused it before.
 
     A ``checkpoint`` replaces the run's last one, at the version and head of this turn's segment, which must be present.
     An empty checkpoint only deletes the last one. A new generation has none.
@@ -105,6 +106,7 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     attached: tuple[Attachable, ...] = ()
     renewal: Renewal | None = None
     checkpoint: bytes | None = None
+    heard: int = 0
 
 
 class Renewal(msgspec.Struct, frozen=True, gc=False):
@@ -196,11 +198,8 @@ class SetReference(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False):
-    """Stop a run until it is resumed. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is missing or ended.
-
-    With ``present``, the reason of the pause that it must have now: an act is answered ``Fenced`` where it has another
-    one or none.
-    """
+    """Stop a run until resumed. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is missing or ended. With
+    ``present``, the reason that it must be paused for now: else an act is answered ``Fenced``."""
 
     key: Key
     reason: str

@@ -172,6 +172,7 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     actor: str | None = None
     standings: tuple[Standing, ...] = ()  # one of these; all where it is empty
     parked: bool | None = None  # whether the engine parked it; a pause by a person does not count
+    pause: str | None = None  # how the reason of its pause begins
     asks: bool | None = None  # whether it waits for a person's answer
     reference: str | None = None
     program_kind: str | None = None

@@ -82,7 +82,7 @@ class Advancer:
         self._dispatcher = Dispatcher(*doing, self.arrive, signer)
         self._pump = Pump()
         self._push = self._pump.push
-        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go, roles.rested)
+        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go, self._turn, roles)
         self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce, signer)
         self._rebuilder = Rebuilder(
             store,
@@ -224,6 +224,7 @@ class Advancer:
         held.silence()
         try:
             turn = self._executions.advance(held, arrivals, resume=resume)
+            self._handovers.check_undos(turn)
         except Exception as error:
             self._faults.failed(held, arrivals, error)
             return
@@ -312,12 +313,12 @@ class Advancer:
                 return
         if work.change.projection.standing == "waiting":
             self._roles.rested(held.key)
-        if answer.released and not held.arrivals:
+        if answer.released and not held.arrivals and (answer.pause is not None or answer.arrived <= held.consumed):
             self._runs.give_back(held)
             if (due := work.change.projection.wake_at) is not None:
                 self._roles.wake_claimer_at(due)
             return
-        if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
+        if answer.released:  # an arrival came in while the lease was given up, or a cancellation while it was parked
             self._runs.let_go(held)
             self._roles.wake_claimer()
             return

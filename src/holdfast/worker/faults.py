@@ -4,7 +4,7 @@
 the turn failed                             then
 ==========================================  ==================================================================
 with a name that may be published           the store is asked, and the turn is taken again with the answer
-and brought a cancellation                  it is taken again, the cancellation first
+and a cancellation has arrived              it is taken again, the cancellation first
 and its code needs a step that is not here  what arrived is recorded, and the run is offered to another worker
 in another way                              what arrived is recorded, and the run is parked with the reason
 ==========================================  ==================================================================
@@ -79,9 +79,6 @@ class Faults:
     def _give_up_turn(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
         lack = None if held.execution is None else self._handovers.unserved(held)  # it may have moved in this turn
         self._parker.forget_turn(held, arrivals)
-        if not held.cancel_first and held.pause is None and held.must_hear_cancel():
-            self._background(self._rebuilder.cancel_first(held))
-            return
         instead = None if lack is None else partial(self._hand_over, held, lack, reason)
         self._background(self._parker.record(held, reason, instead))
 
@@ -89,4 +86,4 @@ class Faults:
         self._background(self._handovers.offer(held, reason, partial(self._rebuilder.go_on, held)))
 
     def _hand_over(self, held: Held, lack: str, reason: str) -> None:
-        self._background(self._handovers.offer(held, lack, partial(self._parker.park, held, reason)))
+        self._background(self._handovers.offer(held, lack, partial(self._parker.park_if_not_cancelled, held, reason)))

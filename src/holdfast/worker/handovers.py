@@ -10,10 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple, TypeGuard
 
+from holdfast.errors import StepMissing
 from holdfast.gate.effects import Effects
 from holdfast.journal.payload import NOTHING
-from holdfast.kernel.requests import Invoke
+from holdfast.kernel.execution import Turn
+from holdfast.kernel.requests import Invoke, Request
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
 from holdfast.runs.kinds.table import kind_of
@@ -21,9 +24,25 @@ from holdfast.runs.log_records import about
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
+from holdfast.worker.parker import describe
 from holdfast.worker.steps.receipt_signer import ReceiptSigner
 
 log = logging.getLogger("holdfast.worker")
+
+
+class Lack(NamedTuple):
+    """Why a run cannot go on here. One that ``must_wait`` has no other way on: not even a cancellation is one."""
+
+    reason: str
+    must_wait: bool = False
+
+
+def is_performed(request: Request) -> TypeGuard[Invoke]:
+    """Whether it asks for a step or an act that the worker of the run performs."""
+    if type(request) is not Invoke:
+        return False
+    kind = kind_of(request.kind)
+    return kind.has_step and kind.place(request.queue) is not Place.COMMIT
 
 
 class Handovers:
@@ -46,22 +65,33 @@ class Handovers:
         self._announce = announce
         self._signer = signer
 
-    def missing(self, held: Held) -> str | None:
-        """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
-        for request in held.live.outstanding():
-            kind = kind_of(request.kind)
-            performed = kind.has_step and kind.place(request.queue) is not Place.COMMIT
-            if not performed or type(request) is not Invoke or request.promise_id in held.inline:
+    def missing(self, held: Held) -> Lack | None:
+        """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here. An
+        undo is named first."""
+        outstanding = held.live.outstanding()
+        for request in sorted(filter(is_performed, outstanding), key=lambda each: each.undoes is None):
+            if request.promise_id in held.inline:
                 continue
             if not self._effects.has(request.function_name):
-                return f"no {request.kind} is called {request.function_name!r} here"
+                reason = describe(StepMissing(request.function_name))
+                return Lack(reason, must_wait=request.undoes is not None)
             if held.is_lane and (lack := self._lack(request.function_name)) is not None:
-                return lack
+                return Lack(f"{lack}: deploy code that has it, then resume the run.")
         return None
+
+    def check_undos(self, turn: Turn) -> None:
+        """Raises StepMissing where the turn undoes something by a step that is not here: such a call must not fail, so
+        it is not made."""
+        for request in turn.requests:
+            is_undo = type(request) is Invoke and request.undoes is not None
+            if is_undo and is_performed(request) and not self._effects.has(request.function_name):
+                raise StepMissing(request.function_name)
 
     def unserved(self, held: Held) -> str | None:
         """Why another worker should rather take a run: its program says what it needs, and that is not all here."""
-        needs = sorted(held.live.program.needs)
+        performed = filter(is_performed, held.live.outstanding())
+        undos = {request.function_name for request in performed if request.undoes is not None}
+        needs = sorted(undos.union(held.live.program.needs))
         lacking = [name for name in needs if not self._effects.has(name)]
         if lacking:
             return f"there is no step {lacking[0]!r} here, which {held.workflow} needs"

@@ -184,6 +184,10 @@ class Held:
         asked = any(type(arrival) is CancelArrived for arrival in self.arrivals)
         return asked or any(messages.is_cancel(message) for _, message in inbox)
 
+    def must_cancel_first(self) -> bool:
+        """Whether a cancellation has arrived that was not tried: it may save the run from what its turn failed on."""
+        return not self.is_lane and not self.cancel_first and self.pause is None and self.must_hear_cancel()
+
     def renew(self, renewal: Renewal) -> None:
         """Go on as the next generation, whose execution is yet to be made."""
         self.id = PromiseId(renewal.root)

@@ -1,4 +1,9 @@
-"""The parker: it pauses a run that cannot go on, where people see it, with the reason. Nothing is lost."""
+"""The parker: it pauses a run that cannot go on, where people see it, with the reason. Nothing is lost.
+
+No run is paused with a cancellation that was not tried: one that arrives while a failed turn is given up is told to the
+program first, in a turn of its own, and one that arrives later than that makes the paused run ready again (see
+``Advance.heard``). What the run's row had when it was claimed has been tried.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held
 from holdfast.worker.lifecycle import Lifecycle
+from holdfast.worker.messenger import Roles
 
 log = logging.getLogger("holdfast.worker")
 
@@ -53,7 +59,8 @@ def _without_secrets(held: Held, loaded: p.Loaded, reason: str) -> str:
 
 
 class Parker:
-    """Parks held runs; ``let_go`` and ``rested`` are called when one is parked, ``push`` runs a plain callback soon."""
+    """Parks held runs; ``let_go`` is called when one is parked, ``push`` runs a plain callback soon, ``turn`` takes a
+    run's turn."""
 
     def __init__(
         self,
@@ -62,20 +69,30 @@ class Parker:
         executions: Executions,
         push: Callable[[Callable[[], None]], None],
         let_go: Callable[[Held], None],
-        rested: Callable[[p.Key, bool], None],
+        turn: Callable[[Held], None],
+        roles: Roles,
     ) -> None:
         self._store = store
         self._committer = committer
         self._executions = executions
         self._push = push
         self._let_go = let_go
-        self._rested = rested
+        self._turn = turn
+        self._roles = roles
 
     def park(self, held: Held, reason: str, inbox: Sequence[p.Received] = ()) -> None:
         """Pause the run where its journal stands. Its inbox is left as it is."""
         if held.must_hear_cancel(inbox):
             reason = f"{reason.rstrip('.')}. {_CANCELLATION_WAITS}"
-        self._commit(held, reason)
+        heard = max((position for position, _ in inbox), default=0)
+        self._commit(held, reason, heard=heard)
+
+    def park_if_not_cancelled(self, held: Held, reason: str) -> None:
+        """Pause a run whose execution stands where its journal does, unless it can be cancelled."""
+        if held.must_cancel_first():
+            self._push(partial(self._cancel_first, held))
+        else:
+            self.park(held, reason)
 
     def unbuilt(self, held: Held, error: Exception, inbox: Sequence[p.Received] = ()) -> None:
         """Park a run that cannot be made from its journal; ``inbox`` is what it was not given."""
@@ -102,7 +119,8 @@ class Parker:
 
     async def record(self, held: Held, reason: str, instead: Callable[[], None] | None = None) -> None:
         """Record what arrived, so that no completed step is run again, and pause the run. ``instead`` of the pause
-        something else may follow; then the lease is kept for it."""
+        something else may follow; then the lease is kept for it. If a cancellation is among what arrived, the turn is
+        taken once more before all this, the cancellation first: what failed may never be reached then."""
         try:
             reading = partial(load, self._store, [held.row], whole=True)
             loaded = (await patiently(reading, unless=(StoreCorrupt,))).get(held.key)
@@ -118,6 +136,9 @@ class Parker:
         before = None if held.gate is None else held.gate.before_turn()
         try:
             self._executions.rebuild(held, loaded.segments, loaded.blobs)
+            if held.must_cancel_first():
+                self._cancel_first(held)
+                return
             turn = self._executions.advance(held, held.arrivals, resume=False)
             work = self._executions.plan(held, turn, None)
         except Exception as error:
@@ -134,6 +155,12 @@ class Parker:
             reason = f"{reason.rstrip('.')}. {_CANCELLATION_WAITS}"
         self._commit(held, reason, work.change, work.closings)
 
+    def _cancel_first(self, held: Held) -> None:
+        if not held.dropped:
+            held.cancel_first = True
+            held.committing = False
+            self._turn(held)
+
     def _commit(
         self,
         held: Held,
@@ -141,6 +168,8 @@ class Parker:
         recorded: p.Advance | None = None,
         closings: tuple[Closing, ...] = (),
         instead: Callable[[], None] | None = None,
+        *,
+        heard: int = 0,
     ) -> None:
         """Commit what was recorded, and the pause, with which the lease is given up."""
         if reason is not None:
@@ -162,6 +191,7 @@ class Parker:
             release=instead is None,
             blobs={} if recorded is None else recorded.blobs,
             attached=closings,
+            heard=max(heard, held.through, held.row.arrived),
         )
         if reason is not None and (lifecycle := self._executions.lifecycle) is not None:
             change = _with_note(change, lifecycle, held, self._executions.clock.now())
@@ -180,7 +210,10 @@ class Parker:
             held.gate.put_back(closings)  # they go alone when the run is let go
         if instead is None or held.dropped or not isinstance(answer, p.Advanced):
             self._let_go(held)
-            self._rested(held.key, True)
+            if isinstance(answer, p.Advanced) and answer.pause is None:  # a cancellation has made it ready
+                self._roles.wake_claimer()
+            else:
+                self._roles.rested(held.key, True)
             return
         held.consumed = change.consumed
         if change.segment is not None:

@@ -17,7 +17,7 @@ from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.answers import Recorded
-from holdfast.worker.handovers import Handovers
+from holdfast.worker.handovers import Handovers, Lack
 from holdfast.worker.held import Held
 from holdfast.worker.names import look_up
 from holdfast.worker.parker import Parker, describe
@@ -71,7 +71,7 @@ class Rebuilder:
         else:
             take_in = partial(self._take_in, held, inbox, recorded)
             if loaded is not None and (missing := self._handovers.missing(held)) is not None:
-                self._offer(held, missing, partial(self._lack, held, missing, inbox, take_in))
+                self._offer(held, missing.reason, partial(self._lack, held, missing, inbox, take_in))
             elif (reason := self._handovers.unserved(held)) is not None:
                 self._offer(held, reason, partial(self._push, take_in))
             else:
@@ -82,12 +82,6 @@ class Rebuilder:
         if (loaded := await self._whole(held)) is not None:
             self._push(partial(self.enter, held, loaded, inbox, recorded))
 
-    async def cancel_first(self, held: Held) -> None:
-        """The turn of a run failed, and nothing of it is kept: take it once more, the cancellation that has arrived
-        first. What failed may never be reached then."""
-        held.cancel_first = True
-        await self._turn_again(held)
-
     def go_on(self, held: Held) -> None:
         """Take the next turn of a lane that was offered, and that nobody has taken over. Its execution is a new one: it
         asks for what is outstanding, and is told the manifest in force."""
@@ -97,11 +91,7 @@ class Rebuilder:
     async def resolve(self, held: Held, reference: str) -> None:
         """The turn of a run failed because it calls by a name that may be published: take it again with the answer."""
         held.names[reference] = await look_up(self._store, held.key.tenant, reference)
-        if not held.dropped:
-            await self._turn_again(held)
-
-    async def _turn_again(self, held: Held) -> None:
-        if (loaded := await self._whole(held)) is not None:
+        if not held.dropped and (loaded := await self._whole(held)) is not None:
             self._push(partial(self._again, held, loaded))
 
     def _again(self, held: Held, loaded: p.Loaded) -> None:
@@ -129,13 +119,13 @@ class Rebuilder:
     def _offer(self, held: Held, reason: str, otherwise: Callable[[], None]) -> None:
         self._background(self._handovers.offer(held, reason, otherwise))
 
-    def _lack(self, held: Held, missing: str, inbox: list[p.Received], take_in: Callable[[], None]) -> None:
-        """No worker has a step that the run waits for. A function is told; a definition, which cannot know, waits,
-        unless it is cancelled: then it no longer waits for the step."""
-        if held.row.program_kind == p.FUNCTION or held.must_hear_cancel(inbox):
+    def _lack(self, held: Held, missing: Lack, inbox: list[p.Received], take_in: Callable[[], None]) -> None:
+        """No worker has a step that the run waits for. One that undoes something must come. Of another a function is
+        told; a definition, which cannot know, waits, unless it is cancelled: then it no longer waits for the step."""
+        if not missing.must_wait and (held.row.program_kind == p.FUNCTION or held.must_hear_cancel(inbox)):
             self._push(take_in)
         else:
-            self._parker.park(held, f"{missing}: deploy code that has it, then resume the run.")
+            self._parker.park(held, missing.reason, inbox)
 
     def _take_in(self, held: Held, inbox: list[p.Received], recorded: Recorded | None) -> None:
         try:

@@ -48,6 +48,7 @@ from holdfast.worker.roles.indexer import Indexer
 from holdfast.worker.roles.inquirer import Inquirer
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
+from holdfast.worker.roles.resumer import Resumer
 from holdfast.worker.roles.scheduler import Scheduler
 from holdfast.worker.spans import Spans
 from holdfast.worker.steps.containment import contain_tasks
@@ -212,7 +213,9 @@ class Worker:
         tools = EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps))
         self._finisher = Finisher(self._store, self._clock, self._duties)
         self._inquirer = Inquirer(self._store, self.committer, self._clock)
-        roles += [Pruner(self._store, self._clock, tools, retention), self._finisher, self._inquirer]
+        resuming = (self._catalogue, self._steps, self.wake_claimer)
+        resumer = Resumer(self._store, self.committer, self._clock, *resuming)
+        roles += [Pruner(self._store, self._clock, tools, retention), self._finisher, self._inquirer, resumer]
         if self.advancer.warden.has_machines:
             roles += [self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
         if self._launcher is not None and options.schedules:

@@ -151,8 +151,7 @@ def _judge_return(life: Life, lived: Lived) -> None:
     for child in lived.children:
         if child.ended > lived.ended + 0.001:
             life.reached[f"a child is {child.run.status} after its parent has returned"] += 1
-            is_free = child.run.status == "completed" and child.run.id not in world.resumed
-            if is_free and world.returned.get(child.label, 0.0) > lived.ended + SOON:
+            if child.run.status == "completed" and world.returned.get(child.label, 0.0) > lived.ended + SOON:
                 raise Violation("an open child is not cancelled", f"{child.run.id} of {lived.run.id}")
 
 

@@ -225,6 +225,7 @@ class Life:
             AdviceCode.APPROVE: self._settle,
             AdviceCode.ANSWER_OUTCOME: self._settle,
             AdviceCode.MEND_CODE: self._mend,
+            AdviceCode.SERVE_STEP: self._deploy,
             AdviceCode.LEAVE_CHILDREN: self._let_leave,
             AdviceCode.START_WORKER: lambda _: self._open(),
             AdviceCode.SERVE_QUEUE: lambda _: self._open(far=True),
@@ -270,13 +271,16 @@ class Life:
         self.world.tell(f"{advice.thing} is to end without its children")
         await self.app.run(advice.thing, tenant=self.tenant).cancel("enough", leave_children=True)
 
-    async def _mend(self, advice: Advice) -> None:
-        """Mend all code, deploy it, and resume the run."""
-        self.world.fits = True
+    async def _deploy(self, _: Advice) -> None:
+        """Newer code, which has every step, in place of all that runs."""
         for process in list(self._processes):
             await self._end(process)
         await self._open(modern=True)
-        self.world.resumed.add(advice.thing)
+
+    async def _mend(self, advice: Advice) -> None:
+        """Mend all code, deploy it, and resume the run."""
+        self.world.fits = True
+        await self._deploy(advice)
         self.world.tell(f"{advice.thing} is resumed")
         await self.app.run(advice.thing, tenant=self.tenant).resume()
 

@@ -50,8 +50,6 @@ class World:
         """Acts of which a person has refused the undo."""
         self.returned: dict[str, float] = {}
         """When a body first came to its end, by the label of its program."""
-        self.resumed: set[str] = set()
-        """Runs that people have resumed. A cancellation that came just when they were parked has waited for that."""
         self.deaths: list[float] = []
         self.story: list[str] = []
 

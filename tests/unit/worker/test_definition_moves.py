@@ -334,7 +334,7 @@ def test_a_moved_run_that_no_worker_can_serve_is_parked_with_what_it_lacks(groun
             await app.definitions.migrate(await app.definitions.compile(after, check_uses=False))
             await run.signal("go")
             await run.resume()
-            with pytest.raises(RunParked, match="any more: deploy code that has it"):
+            with pytest.raises(RunParked, match="is here: start a worker whose code defines it"):
                 await run.result()
         async with ground.engine(options=DEFINITIONS) as other:
             await other.run("one").resume()

@@ -66,7 +66,7 @@ def test_a_run_parks_where_a_step_is_gone_and_goes_on_when_it_is_back(ground: Gr
         async with ground.engine(options=DEFINITIONS, without=["uses.second"]) as other:
             run = other.run("one")
             await run.signal("go")
-            with pytest.raises(RunParked, match=r"no step 'uses\.second' any more: deploy code that has it"):
+            with pytest.raises(RunParked, match=r"no step 'uses\.second' is here: start a worker whose"):
                 await run.result()
             assert await run.state() == {"a": "one"}
         async with ground.engine(options=DEFINITIONS) as third:
@@ -91,7 +91,7 @@ def test_a_step_that_was_asked_for_and_is_gone_parks_its_run(ground: Ground) -> 
                 await app.changed(0.05)
             kill(app)
         async with ground.engine(options=DEFINITIONS, without=["uses.second"]) as other:
-            with pytest.raises(RunParked, match=r"no step is called 'uses\.second' here: deploy code that has it"):
+            with pytest.raises(RunParked, match=r"no step 'uses\.second' is here: start a worker whose"):
                 await other.run("one").result()
         async with ground.engine(options=DEFINITIONS) as third:
             run = third.run("one")

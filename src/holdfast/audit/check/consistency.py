@@ -17,7 +17,7 @@ from typing import NamedTuple
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
 from holdfast.audit.check.forms import check_forms
-from holdfast.audit.check.kept_results import original_calls
+from holdfast.audit.check.kept_results import KeptResults
 from holdfast.audit.check.people import check_people
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import JournalLine
@@ -86,7 +86,7 @@ def _actions(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded
         if isinstance(r, records.Operated) and r.act == records.UNDO and r.reason.startswith(records.NOT_UNDONE)
     }
     judged = {r.promise for _, r in recorded if isinstance(r, (records.Decided, records.Receipted))}
-    originals = original_calls(journals)
+    kept = KeptResults(facts, journals)
     done = inherited = 0
     bad: dict[str, str] = {}
     for journal in journals:
@@ -95,11 +95,9 @@ def _actions(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded
             if event.event != "InvokeCompleted" or event.promise not in names:
                 continue
             done += 1
-            if not {event.promise, *originals.get(event.promise or "", ())}.isdisjoint(
-                receipted if event.ok else judged
-            ):
+            if not (receipted if event.ok else judged).isdisjoint(kept.calls(event)):
                 continue
-            if facts.forked_from is not None and event.at < facts.created_at:
+            if kept.is_inherited(journal.generation, event):
                 inherited += 1
                 continue
             lacks = "has no receipt of a success" if event.ok else "was never judged"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
-from holdfast.audit.check.kept_results import original_calls
+from holdfast.audit.check.kept_results import KeptResults
 from holdfast.audit.check.task_accounts import REQUESTED
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import EventLine, JournalLine
@@ -31,7 +31,7 @@ def check_forms(
         if isinstance(record, records.Asked) and record.subject == FORM:
             entries.setdefault(record.promise, []).append(record)
     answered = inherited = 0
-    originals = original_calls(journals)
+    kept = KeptResults(facts, journals)
     problems: dict[str, str] = {}
     for journal in journals:
         names = {event.promise: event.name for event in journal.events if event.kind == FORM}
@@ -39,11 +39,9 @@ def check_forms(
             if event.event != "InvokeCompleted" or event.promise not in names:
                 continue
             answered += 1
-            promise = event.promise or ""
-            problem = _problem(event, [*entries.get(promise, ())])
-            if problem is not None and any(not _problem(event, entries.get(each, ())) for each in originals[promise]):
-                problem = None
-            if problem is not None and facts.forked_from is not None and event.at < facts.created_at:
+            found = [_problem(event, entries.get(promise, ())) for promise in kept.calls(event)]
+            problem = None if None in found else found[0]
+            if problem is not None and kept.is_inherited(journal.generation, event):
                 inherited += 1
             elif problem is not None:
                 problems[event.promise or ""] = f"form {names[event.promise]!r} ({event.promise}) {problem}."

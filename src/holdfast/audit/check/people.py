@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
-from holdfast.audit.check.kept_results import original_calls
+from holdfast.audit.check.kept_results import KeptResults
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import EventLine, JournalLine
 from holdfast.journal.forms import FORM
@@ -31,16 +31,14 @@ def check_people(
             answered.add((record.promise, record.who))
         elif isinstance(record, records.Operated) and record.act == "signal":
             sent.add((record.details.get("signal", ""), record.who))
-    named = [event for journal in journals for event in _naming(facts, journal)]
-    originals = original_calls(journals)
+    kept = KeptResults(facts, journals)
+    named = [event for journal in journals for event in _naming(journal, kept)]
     problems = []
     for event in named:
         by = event.by or ""
         if event.event == _SENT and (event.name or "", by) not in sent:
             problems.append(f"signal {event.name!r} came from {by} by the journal, and no entry records that.")
-        elif event.event == _SETTLED and answered.isdisjoint(
-            (promise, by) for promise in (event.promise or "", *originals.get(event.promise or "", ()))
-        ):
+        elif event.event == _SETTLED and answered.isdisjoint((promise, by) for promise in kept.calls(event)):
             problems.append(f"call {event.promise} was decided by {by} by the journal, and no entry records that.")
     for problem in dict.fromkeys(problems):
         findings.broken("people", problem)
@@ -48,7 +46,7 @@ def check_people(
         findings.proved("people", f"all people whom the journal names ({len(named)} times) are those of the entries.")
 
 
-def _naming(facts: RunLine, journal: JournalLine) -> list[EventLine]:
+def _naming(journal: JournalLine, kept: KeptResults) -> list[EventLine]:
     """The events that name a person who answered or sent to this very run.
 
     What happened before a fork is in another run's audit, and so is a refusal that comes from a child.
@@ -59,5 +57,5 @@ def _naming(facts: RunLine, journal: JournalLine) -> list[EventLine]:
         for event in journal.events
         if event.by is not None
         and (event.event == _SENT or (event.event == _SETTLED and event.promise in asking))
-        and (facts.forked_from is None or event.at >= facts.created_at)
+        and not kept.is_inherited(journal.generation, event)
     ]

@@ -108,6 +108,8 @@ def paused(run: Run, now: int) -> Advice:
     match code:
         case AdviceCode.FIT_MANIFEST:
             return replace(found, sentence=f"{since} A worker with that code lets it go on: `{START}`.", command=START)
+        case AdviceCode.SERVE_STEP:
+            return replace(found, sentence=since, command=START)
         case AdviceCode.FINISH_MANIFEST:
             proposal = reason.removeprefix(HELD).removeprefix("proposal ")
             way = command("machines", "apply", proposal, tenant=key.tenant)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.client.runs.pauses import PAUSED
+from holdfast.errors import StepMissing
 from holdfast.programs.machine.proposals import HELD, WAITS
 from holdfast.runs.advice import AdviceCode
 
@@ -13,6 +14,7 @@ ENDINGS: Final[Mapping[str, AdviceCode]] = {
     PAUSED: AdviceCode.RESUME,
     HELD: AdviceCode.FINISH_MANIFEST,
     WAITS: AdviceCode.FIT_MANIFEST,
+    StepMissing.REASON: AdviceCode.SERVE_STEP,
     "retry_diverged:": AdviceCode.CHOOSE_RESULT,
     "poison:": AdviceCode.FIND_CRASH,
     "store_corrupt:": AdviceCode.VERIFY,

@@ -161,6 +161,7 @@ def _advance(tables: Tables, change: p.Advance) -> p.Answer:
     expected = (change.generation, change.epoch, change.version)
     if run.owner is None or (run.generation, run.epoch, run.version) != expected:
         return _advanced_before(tables, run, change)
+    was_paused = run.pause is not None
     run = _advanced_row(run, change)
     tables.put(run)
     if change.segment is not None:
@@ -188,8 +189,19 @@ def _advance(tables: Tables, change: p.Advance) -> p.Answer:
         tables.put(following)
         tables.checkpoints.pop(run.key, None)
         _write(tables, run.key, following.generation, fresh, change.renewal.blobs)
+    if change.projection.pause is not None and not was_paused:
+        run = _unpaused_by_late_cancel(tables, run, change)
     answers = tuple(apply(tables, each) for each in change.attached)
     return p.Advanced(run.arrived, run.pause, run.owner is None, answers)
+
+
+def _unpaused_by_late_cancel(tables: Tables, run: p.Run, change: p.Advance) -> p.Run:
+    """The run, which its own turn has paused, ready if a cancellation has come that the turn did not know of."""
+    inbox = tables.inbox.get(run.key, {}).items()
+    late = (each for position, each in inbox if position > change.heard and each.kind == p.CANCEL)
+    if (first := next(late, None)) is not None:
+        operations.set_pause(tables, p.Unpause(run.key, first.at))
+    return tables.runs[run.key]
 
 
 def _keep_checkpoint(tables: Tables, change: p.Advance) -> None:

@@ -197,10 +197,15 @@ def _fits(run: p.Run, query: p.Query) -> bool:
         and query.other_kind_than != run.program_kind
         and (not query.standings or run.standing in query.standings)
         and query.parked in (None, _is_parked(run))
+        and (query.pause is None or _is_paused_for(run, query.pause))
         and query.asks in (None, p.ASKS in (run.waiting or ""))
         and query.cancelled in (None, run.cancelling or run.standing == "cancelled")
         and all(run.attributes.get(name) == value for name, value in query.attributes.items())
     )
+
+
+def _is_paused_for(run: p.Run, reason: str) -> bool:
+    return run.ended_at is None and run.pause is not None and run.pause.startswith(reason)
 
 
 def _is_parked(run: p.Run) -> bool:

@@ -190,6 +190,7 @@ async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequenc
     await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
     await checkpoints.keep(writer, [change for _, change in applied if change.checkpoint is not None])
     await _renew_journals(writer, [change for _, change in applied if change.renewal is not None])
+    unpaused = await _unpause_late_cancelled(writer, [each for _, each in applied if not moved[each.key][5]])
     owners = [
         (index, change.attached if change.key in moved else _again(change))
         for index, change in enumerate(changes)
@@ -203,8 +204,18 @@ async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequenc
             answers.append(p.Fenced())
         else:
             replies = attached[index] if change.key in moved else _restored(change, attached[index])
-            answers.append(p.Advanced(row[2], row[3], row[4] is None, replies))
+            pause = None if change.key in unpaused else row[3]
+            answers.append(p.Advanced(row[2], pause, row[4] is None, replies))
     return answers
+
+
+async def _unpause_late_cancelled(writer: Writer, changes: Sequence[p.Advance]) -> set[tuple[str, str]]:
+    """Make the runs ready that these turns have paused, and that got a cancellation of which the turns did not know."""
+    rows = [(*each.key, max(each.heard, each.consumed)) for each in changes if each.projection.pause is not None]
+    late = await writer.fetch_columns("late_cancels", rows, width=3) if rows else []
+    for tenant, run, at in late:
+        await writer.fetch_hint("unpause", tenant, run, at)
+    return {(tenant, run) for tenant, run, _ in late}
 
 
 def _ends(change: p.Advance) -> bool:

@@ -90,6 +90,8 @@ def _add_more(query: Query, clauses: Clauses) -> None:
     if query.parked is not None:
         parked = "(ended_at IS NULL AND pause IS NOT NULL AND NOT starts_with(pause, {}))"
         clauses.add(parked if query.parked else f"NOT {parked}", PAUSED)
+    if query.pause is not None:
+        clauses.add("ended_at IS NULL AND pause IS NOT NULL AND starts_with(pause, {})", query.pause)
     if query.asks is not None:
         asks = "strpos(coalesce(waiting, ''), {}) > 0"
         clauses.add(asks if query.asks else f"NOT ({asks})", ASKS)

@@ -102,7 +102,7 @@ WITH given AS (
         ) AS given (tenant, id, epoch, version, generation, count, head, consumed, at, events, written)
     ) AS given
 ), locked AS (
-    SELECT given.*, runs.owner FROM given JOIN runs USING (tenant, id)
+    SELECT given.*, runs.owner, runs.pause IS NOT NULL AS was_paused FROM given JOIN runs USING (tenant, id)
     ORDER BY given.tenant, given.id FOR NO KEY UPDATE OF runs
 ), moved AS (
     UPDATE runs
@@ -120,7 +120,7 @@ WITH given AS (
       AND runs.epoch = given.epoch AND runs.version = given.version AND runs.generation = given.generation
       AND given.owner IS NOT NULL
     RETURNING given.tenant, given.id, given.generation, given.version, given.count, given.events, given.head, given.at,
-              given.consumed, given.ended, runs.arrived, runs.pause, runs.owner
+              given.consumed, given.ended, runs.arrived, runs.pause, runs.owner, given.was_paused
 ), journaled AS (
     INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
     SELECT tenant, id, generation, version, count, events, head, at FROM moved WHERE count IS NOT NULL
@@ -133,7 +133,15 @@ WITH given AS (
 ), forgotten AS (
     DELETE FROM progress USING moved WHERE moved.ended AND progress.tenant = moved.tenant AND progress.run = moved.id
 )
-SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($12, $13) WHERE $13::text IS NOT NULL) FROM moved;
+SELECT tenant, id, arrived, pause, owner, was_paused, (SELECT pg_notify($12, $13) WHERE $13::text IS NOT NULL) FROM moved;
+
+-- name: late_cancels
+-- When cancellations came that turns, which have paused their runs, did not know of. A statement of its own: the one that
+-- paused them does not see what was committed while it waited for a run's lock.
+SELECT given.tenant, given.id, (array_agg(inbox.at ORDER BY inbox.position))[1]
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, heard)
+JOIN inbox ON inbox.tenant = given.tenant AND inbox.run = given.id AND inbox.position > given.heard AND inbox.kind = 'cancel'
+GROUP BY given.tenant, given.id;
 
 -- name: advanced_before
 -- The same advance committed again: recognised by its head hash, which no other advance has.

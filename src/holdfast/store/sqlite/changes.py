@@ -181,6 +181,7 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
 def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     segment, projection = change.segment, change.projection
     row: _Row | None = (change.consumed, None, False)
+    late_cancel = None if projection.pause is None else _late_cancel(cursor, change)
     if not (goes_on(change) and _go_on(cursor, change)):
         row = _advance_row(cursor, change)
     if row is None:
@@ -202,8 +203,17 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
         cursor.execute(SQL["drop_checkpoint"], change.key)
         _add_segment(cursor, change.key, change.generation + 1, fresh)
         _add_blobs(cursor, change.key.tenant, "run", change.key.run, renewal.blobs)
+    if late_cancel is not None:
+        operations.set_pause(cursor, p.Unpause(change.key, late_cancel))
+        row = (row[0], None, row[2])
     answers = tuple(apply(cursor, each) for each in change.attached)
     return p.Advanced(*row, answers)
+
+
+def _late_cancel(cursor: sqlite3.Cursor, change: p.Advance) -> int | None:
+    """When a cancellation came that a turn, which is to pause its run, does not know of; None of a paused run."""
+    found = cursor.execute(SQL["late_cancel"], (*change.key, max(change.heard, change.consumed))).fetchone()
+    return None if found is None else int(found[0])
 
 
 def _keep_checkpoint(cursor: sqlite3.Cursor, change: p.Advance) -> None:

@@ -151,6 +151,8 @@ def _add_more(query: Query, add: Callable[..., None]) -> None:
     if query.parked is not None:
         parked = "ended_at IS NULL AND pause IS NOT NULL AND instr(pause, ?) <> 1"
         add(parked if query.parked else f"NOT ({parked})", PAUSED)
+    if query.pause is not None:
+        add("ended_at IS NULL AND pause IS NOT NULL AND instr(pause, ?) = 1", query.pause)
     if query.asks is not None:
         asks = "instr(coalesce(waiting, ''), ?) > 0"
         add(asks if query.asks else f"NOT ({asks})", ASKS)

@@ -41,6 +41,11 @@ SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wak
 WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17 AND owner IS NOT NULL
 RETURNING arrived, pause, owner;
 
+-- name: late_cancel
+SELECT inbox.at FROM inbox JOIN runs ON runs.tenant = inbox.tenant AND runs.id = inbox.run
+WHERE inbox.tenant = ? AND inbox.run = ? AND inbox.position > ? AND inbox.kind = 'cancel' AND runs.pause IS NULL
+ORDER BY inbox.position LIMIT 1;
+
 -- name: go_on
 -- The usual turn: the run keeps its lease, no message has arrived, and no indexed column changes. SQLite would write an
 -- index again even for a column that is set to its old value, and would keep a table for the returned rows.

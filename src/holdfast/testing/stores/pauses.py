@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     NOW,
@@ -119,6 +121,51 @@ class Pauses(Topic):
         assert answer == p.Advanced(1, "the code no longer matches", released=True)
         after = await row(store)
         assert (after.status, after.pause) == ("paused", "the code no longer matches")
+        assert await claimed(store) == []
+
+    @on_fresh_store
+    async def test_a_turn_does_not_park_a_run_that_got_a_cancellation_meanwhile(self, store: p.Store) -> None:
+        """It is as if the cancellation had come after the pause: the run is ready, and what killed it is forgotten."""
+        run = await leased(store)
+        cancel = p.Message(p.CANCEL, b"enough", NOW + 3)
+        assert await commit(store, p.Deliver(key(), cancel, unpauses=True)) == p.Delivered(1)
+        parked = p.Projection("waiting", pause="the code no longer matches")
+        assert await advanced(store, turn(run, parked, count=0, release=True)) == p.Advanced(1, None, released=True)
+        after = await row(store)
+        assert (after.pause, after.ready_at, after.updated_at) == (None, NOW + 3, NOW + 3)
+        assert await claimed(store) == ["one"]
+
+    @on_fresh_store
+    async def test_a_turn_parks_for_what_it_has_heard(self, store: p.Store) -> None:
+        """A cancellation that it knows of did not help, and other messages move nothing."""
+        run = await leased(store)
+        cancel = p.Message(p.CANCEL, b"enough", NOW)
+        await store.commit([p.Deliver(key(), cancel, unpauses=True), deliver()])
+        parked = p.Projection("waiting", pause="the code no longer matches")
+        change = msgspec.structs.replace(turn(run, parked, count=0, release=True), heard=1)
+        assert await advanced(store, change) == p.Advanced(2, parked.pause, released=True)
+        assert await claimed(store) == []
+
+    @on_fresh_store
+    async def test_a_turn_does_not_park_where_it_took_in_less_than_the_cancellation(self, store: p.Store) -> None:
+        """What it took in is gone from the inbox, the cancellation is not."""
+        run = await leased(store)
+        cancel = p.Message(p.CANCEL, b"enough", NOW)
+        await store.commit([deliver(), p.Deliver(key(), cancel, unpauses=True)])
+        parked = p.Projection("waiting", pause="the code no longer matches")
+        assert await advanced(store, turn(run, parked, consumed=1, release=True)) == p.Advanced(2, None, released=True)
+        assert await claimed(store) == ["one"]
+        assert [position for position, _ in (await store.messages([key()]))[key()]] == [2]
+
+    @on_fresh_store
+    async def test_a_run_that_a_person_has_paused_stays_paused(self, store: p.Store) -> None:
+        """The person came after the cancellation, which may be in the inbox still."""
+        run = await leased(store)
+        await commit(store, p.Deliver(key(), p.Message(p.CANCEL, b"enough", NOW), unpauses=True))
+        await store.pause(key(), "wait", NOW)
+        parked = p.Projection("waiting", pause="the code no longer matches")
+        answer = await advanced(store, turn(run, parked, count=0, release=True))
+        assert answer == p.Advanced(1, "the code no longer matches", released=True)
         assert await claimed(store) == []
 
     @on_fresh_store

@@ -215,6 +215,9 @@ class Queries(Topic):
         plain = p.Projection("waiting", waiting='[{"kind":"timer","name":"","position":1,"task":null}]')
         await advanced(store, turn(await leased(store, "waiting"), plain, release=True))
         assert await listed(store, p.Query(parked=True)) == ["parked"]
+        assert await listed(store, p.Query(pause="nondeterminism: ")) == ["parked"]
+        assert await listed(store, p.Query(pause="nondeterminism_: ")) == []
+        assert await listed(store, p.Query(parked=True, pause=p.PAUSED)) == []
         assert sorted(await listed(store, p.Query(parked=False))) == ["asking", "free", "paused", "waiting"]
         assert await listed(store, p.Query(asks=True)) == ["asking"]
         assert await listed(store, p.Query(asks=False, standings=("waiting",))) == ["waiting"]

@@ -256,8 +256,8 @@ class LaneWarden(Role):
         if self._machines is None or not self._machines.machines:
             return LOOK_SECONDS
         for name in list(self._machines.machines):
-            parked = await self._store.find(p.Query(workflow=name, parked=True), _PAGE)
-            lanes = [run for run in parked if is_lane(run.key.run) and (run.pause or "").startswith(WAITS)]
+            parked = await self._store.find(p.Query(workflow=name, parked=True, pause=WAITS), _PAGE)
+            lanes = [run for run in parked if is_lane(run.key.run)]
             for tenant in sorted({run.key.tenant for run in lanes}):
                 verdict, _ = await self._judge(tenant)
                 if name not in verdict:

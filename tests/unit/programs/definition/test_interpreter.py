@@ -7,7 +7,7 @@ from typing import Any
 import cbor2
 import pytest
 
-from holdfast.errors import InvalidDefinition, Nondeterminism
+from holdfast.errors import InvalidDefinition, Nondeterminism, StepMissing
 from holdfast.journal import events as e
 from holdfast.journal.error_classes import error_class, error_members
 from holdfast.kernel.checkpoint import CheckpointUnusable
@@ -516,7 +516,7 @@ def test_a_step_that_is_gone_parks_the_run_until_it_is_back() -> None:
     checkpoint, routine = run.execution.checkpoint(), run.workflow.routine  # type: ignore[attr-defined]
     assert checkpoint is not None
     routine.tools = NoTools()
-    with pytest.raises(InvalidDefinition, match=r"no step 'definitions\.add' any more: deploy code that has it"):
+    with pytest.raises(StepMissing, match=r"no step 'definitions\.add' is here: start a worker"):
         run.advance(signal("go"))
     routine.tools = Tools()
     back = run.restored(checkpoint)

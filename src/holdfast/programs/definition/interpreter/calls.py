@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import InvalidDefinition, InvalidRequest, Unencodable
+from holdfast.errors import InvalidDefinition, InvalidRequest, StepMissing, Unencodable
 from holdfast.expressions.engine import CannotEvaluate
 from holdfast.journal.payload import CBOR, ONCE, Ok, Outcome, Payload, RetryPolicy, policy_fields
 from holdfast.journal.promise import PromiseId
@@ -150,6 +150,8 @@ def _deed(
     place = engine.deeds.made, visit.path(), visit.node.name, promise.root, promise.path
     try:
         kind, name, payload, policy, queue = _undo(engine, visit, verb, result)
+    except StepMissing:  # it parks the run
+        raise
     except Exception as error:  # whatever the author's types make of a value
         problem = f"node {visit.node.name} cannot be undone: {error}"
         return Deed(*place, "", "", b"", CBOR, policy_fields(ONCE), None, problem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from holdfast.errors import InvalidDefinition
+from holdfast.errors import InvalidDefinition, StepMissing
 from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.definition.compiler.reader import read_document
 from holdfast.programs.definition.interpreter.context import ExecutionContext
@@ -46,7 +46,7 @@ def play_inline(parent: Interpreter, verb: RunVerb, arguments: Any) -> Succeeded
     try:
         child.begin()
         child.go()
-    except (NeedsRun, InvalidDefinition):  # one that must be parked gets a run that can be
+    except (NeedsRun, InvalidDefinition, StepMissing):  # one that must be parked gets a run that can be
         return None
     match child.outcome:
         case Finished(result=result):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import cbor2
 import msgspec
 
-from holdfast.errors import InvalidDefinition
+from holdfast.errors import StepMissing
 from holdfast.expressions.shapes import fitted, shape_of
 from holdfast.journal.payload import Payload, RetryPolicy
 from holdfast.kernel.program import Scribe
@@ -119,10 +119,10 @@ class Routine:
         return isinstance(verb, CallVerb | TransportVerb)
 
     def step(self, name: str) -> Step[..., Any]:
-        """The step or action of that name. Raises InvalidDefinition, which parks the run until there is one again."""
+        """The step or action of that name. Raises StepMissing, which parks the run until there is one again."""
         found = self.tools.step(name)
         if found is None:
-            raise InvalidDefinition(f"there is no step {name!r} any more: deploy code that has it, then resume the run")
+            raise StepMissing(name)
         return found
 
     def fit(self, path: Path, value: Any) -> Any:
