@@ -25,6 +25,9 @@ FUNCTION_LINES = 60
 
 LONG_FILES: dict[str, str] = {
     "src/holdfast/client/runs/handle.py": "all that can be done to one run, with the contract of each",
+    "src/holdfast/client/sync/engine.py": "one blocking twin for each part of the client",
+    "src/holdfast/expressions/checker.py": "the types of all operators and functions",
+    "src/holdfast/kernel/execution.py": "one run in memory: its turns, and what the worker asks of it",
     "src/holdfast/programs/function/decorators.py": "steps and workflows, and what their decorators accept",
     "src/holdfast/worker/gate/governor.py": "one method for each verdict",
 }
