@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.errors import HoldfastError
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import close, failures, translate
-from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.sql import SQL
 
 SHORTEST_PAUSE_SECONDS: Final = 0.05
@@ -24,8 +24,8 @@ ANSWER_SECONDS: Final = 5.0
 class PresenceSession:
     """Holds the locks of workers and listens, until it is closed."""
 
-    def __init__(self, primary: Primary, channel: str, instance: str) -> None:
-        self._primary = primary
+    def __init__(self, cluster: Cluster, channel: str, instance: str) -> None:
+        self._cluster = cluster
         self._channel = channel
         self._instance = instance
         self._workers: set[str] = set()
@@ -73,7 +73,7 @@ class PresenceSession:
 
     def retire(self) -> None:
         """End the session if its primary was replaced."""
-        if self._connection is not None and self._primary.is_outdated(self._connection):
+        if self._connection is not None and self._cluster.is_outdated(self._connection):
             self.drop()
 
     async def close(self) -> None:
@@ -101,13 +101,13 @@ class PresenceSession:
             except BaseException as error:
                 self._connection.terminate()
                 if isinstance(error, failures()):
-                    raise translate(error, self._primary.url) from error
+                    raise translate(error, self._cluster.url) from error
                 raise
 
     async def _begin(self) -> None:
         self._attended.clear()
         self._listening = False
-        self._connection = await self._primary.connect()
+        self._connection = await self._cluster.connect()
         self._connection.add_termination_listener(self._lost)
 
     async def _take_up(self) -> bool:

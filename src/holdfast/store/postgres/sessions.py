@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 
 from holdfast.errors import StoreReadOnly, StoreUnavailable
 from holdfast.store.postgres.acknowledged import Acknowledged
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import DEADLOCK, READ_ONLY, SERIALIZATION, failures, shown, translate
 from holdfast.store.postgres.doubt import check_warnings, confirm, is_doubtful
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.presence_session import PresenceSession
-from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.primary_monitor import PrimaryMonitor
 from holdfast.store.postgres.schema import Surroundings, prepare
 from holdfast.store.postgres.sql import SQL
@@ -33,9 +33,9 @@ T = TypeVar("T")
 class Sessions:
     """The sessions of one handle on one schema of one database."""
 
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, primary: Primary | None = None) -> None:
+    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, cluster: Cluster | None = None) -> None:
         self.url = url
-        self._primary = primary or Primary(url)
+        self._cluster = cluster or Cluster(url)
         self._pool_size = pool_size
         self._instance = uuid.uuid4().hex
         self._pool: Pool | None = None
@@ -49,10 +49,10 @@ class Sessions:
     async def open(self, *, migrate: bool = True) -> None:
         if self._pool is not None:
             return
-        self._around = await prepare(self._primary, wanted=migrate)
-        self._pool = Pool(self._primary, self._pool_size)
-        self._presence = PresenceSession(self._primary, self._around.channel, self._instance)
-        self._monitor = PrimaryMonitor(self._primary, self._pool, self._presence, self._drop)
+        self._around = await prepare(self._cluster, wanted=migrate)
+        self._pool = Pool(self._cluster, self._pool_size)
+        self._presence = PresenceSession(self._cluster, self._around.channel, self._instance)
+        self._monitor = PrimaryMonitor(self._cluster, self._pool, self._presence, self._drop)
 
     async def close(self) -> None:
         presence, pool, monitor = self._presence, self._pool, self._monitor
@@ -105,7 +105,7 @@ class Sessions:
                 pool.release(session)
         except failures() as error:
             translated = translate(error, self.url)
-            if isinstance(translated, StoreReadOnly) and self._primary.several:
+            if isinstance(translated, StoreReadOnly) and self._cluster.several:
                 translated = StoreUnavailable(f"{translated} The primary is searched for again.")
             if isinstance(translated, StoreUnavailable):
                 self._trouble_at = time.monotonic()

@@ -872,10 +872,14 @@ SELECT pg_backend_pid();
 SELECT (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database,
        (SELECT oid::bigint FROM pg_namespace WHERE nspname = current_schema()) AS schema;
 
--- name: lineage
--- The cluster of the server that takes writes, and its timeline, which every promotion raises.
-SELECT system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint AS timeline
-FROM pg_control_system() WHERE NOT pg_is_in_recovery();
+-- name: standing
+-- The cluster of the server, its timeline, which every promotion raises, whether it takes writes, and when it started.
+SELECT system_identifier,
+       CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())::bigint
+            ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint END AS timeline,
+       NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off' AS takes_writes,
+       extract(epoch FROM pg_postmaster_start_time())::float8 AS started
+FROM pg_control_system();
 
 -- name: confirm
 -- A commit that waits for the synchronous standbys, if there are any: after it they have all earlier commits.

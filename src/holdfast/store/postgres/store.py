@@ -3,7 +3,7 @@
 A commit of plain changes of one kind is one statement and one round trip; see ``changes``. A worker is dead when its
 time by the server's clock is over, or earlier, when the server drops its lock with its session; see
 ``presence_session``. A connection pooler between store and server must pool by session: locks, LISTEN and prepared
-statements belong to a session. ``primary`` finds the primary server; ``doubt`` decides what may be acknowledged while a
+statements belong to a session. ``cluster`` finds the primary server; ``doubt`` decides what may be acknowledged while a
 standby is away.
 """
 
@@ -25,7 +25,7 @@ from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.deliveries import heirs_of
 from holdfast.store.postgres.layers import Touched, rows_of
-from holdfast.store.postgres.primary import Lineage
+from holdfast.store.postgres.lineage import Lineage
 from holdfast.store.postgres.run_list import run_list
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
@@ -35,7 +35,7 @@ class PostgresStore(PostgresCells):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:
-        return PostgresStore(self.url, pool_size=1, primary=self._primary)
+        return PostgresStore(self.url, pool_size=1, cluster=self._cluster)
 
     # -- committing ----------------------------------------------------------------------------------------------
 
