@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.errors import StoreReadOnly, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreReadOnly, StoreUnavailable
+from holdfast.store.outage import Outage
 from holdfast.store.postgres.acknowledged import Acknowledged
 from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import DEADLOCK, READ_ONLY, SERIALIZATION, failures, shown, translate
@@ -24,8 +24,6 @@ from holdfast.store.values import Key
 
 POOL_SIZE: Final = 6
 TRIES: Final = 5
-TROUBLE_SECONDS: Final = 3.0
-"""For so long after this handle lost the server, no worker is considered dead because it lost the server, too."""
 
 T = TypeVar("T")
 
@@ -33,8 +31,11 @@ T = TypeVar("T")
 class Sessions:
     """The sessions of one handle on one schema of one database."""
 
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = POOL_SIZE, cluster: Cluster | None = None, outage: Outage | None = None
+    ) -> None:
         self.url = url
+        self.outage = outage or Outage()
         self._cluster = cluster or Cluster(url)
         self._pool_size = pool_size
         self._instance = uuid.uuid4().hex
@@ -44,14 +45,13 @@ class Sessions:
         self._acknowledged = Acknowledged(url)
         self._marks: Mapping[Key, str] = {}  # of runs that were split
         self._around = Surroundings("")
-        self._trouble_at = float("-inf")
 
     async def open(self, *, migrate: bool = True) -> None:
         if self._pool is not None:
             return
         self._around = await prepare(self._cluster, wanted=migrate)
         self._pool = Pool(self._cluster, self._pool_size)
-        self._presence = PresenceSession(self._cluster, self._around.channel, self._instance)
+        self._presence = PresenceSession(self._cluster, self.outage, self._around.channel, self._instance)
         self._monitor = PrimaryMonitor(self._cluster, self._pool, self._presence, self._drop)
 
     async def close(self) -> None:
@@ -66,17 +66,17 @@ class Sessions:
 
     def _drop(self) -> None:
         """End every session of this handle at once. Operations under way are tried again on new ones."""
-        self._trouble_at = time.monotonic()
+        self._lost()
         self._marks = {}
         if self._pool is not None:
             self._pool.drop()
         if self._presence is not None:
             self._presence.drop()
 
-    @property
-    def _settled(self) -> bool:
-        """Whether this handle has not lost the server lately."""
-        return time.monotonic() - self._trouble_at > TROUBLE_SECONDS
+    def _lost(self) -> None:
+        """The server was not reached, or a session with it was lost: another may be the primary by now."""
+        self.outage.lost()
+        self._cluster.search_again()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -95,9 +95,10 @@ class Sessions:
         if pool is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
         try:
-            session = await pool.acquire()
+            session = await self._acquired(pool)
             try:
                 yield session
+                self.outage.reached()
             except BaseException as error:
                 self._end(pool, session, error)
                 raise
@@ -107,9 +108,14 @@ class Sessions:
             translated = translate(error, self.url)
             if isinstance(translated, StoreReadOnly) and self._cluster.several:
                 translated = StoreUnavailable(f"{translated} The primary is searched for again.")
-            if isinstance(translated, StoreUnavailable):
-                self._trouble_at = time.monotonic()
             raise translated from error
+
+    async def _acquired(self, pool: Pool) -> Any:
+        try:
+            return await pool.acquire()
+        except HoldfastError:
+            self._lost()
+            raise
 
     def _end(self, pool: Pool, session: Any, error: BaseException) -> None:
         """End a failed use: drop the session, unless the server reported the error and the session still works."""
@@ -118,6 +124,8 @@ class Sessions:
             session.terminate()
         if doubtful:
             pool.doubt()
+            if isinstance(error, Exception):  # and no caller that has gone
+                self._lost()
 
     @asynccontextmanager
     async def _transaction(self, begin: str = "BEGIN") -> AsyncIterator[Any]:

@@ -35,7 +35,7 @@ class PostgresStore(PostgresCells):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:
-        return PostgresStore(self.url, pool_size=1, cluster=self._cluster)
+        return PostgresStore(self.url, pool_size=1, cluster=self._cluster, outage=self.outage)
 
     # -- committing ----------------------------------------------------------------------------------------------
 
@@ -114,10 +114,15 @@ class PostgresStore(PostgresCells):
         if self._presence is not None:
             await self._presence.leave(worker)
 
-    async def rescue(self, now: int) -> list[str]:
-        async def attempt() -> list[str]:
+    async def rescue(self, now: int, by: str | None = None, *, cautious: bool = False) -> list[str] | None:
+        async def attempt() -> list[str] | None:
             async with self._transaction() as connection:
-                gone = [row[0] for row in await connection.fetch(SQL["gone"], self._settled)]
+                if by is not None and await connection.fetchval(SQL["has_expired"], by):
+                    return None
+                found = await connection.fetch(SQL["gone"], by)
+                gone = [id for id, expired in found if not (cautious and expired)]
+                if cautious and len(gone) > 1:  # a network that was cut may have taken the locks of all
+                    gone = []
                 strays = [row[0] for row in await connection.fetch(SQL["strays"])]
                 if gone or strays:
                     await self._take_back(connection, [*gone, *strays], now, died=True)
