@@ -97,6 +97,7 @@ sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100, and be
 	$(BIN)/python -m tests.simulation.templated $(SEED) $(COUNT)
 	$(BIN)/python -m tests.simulation.machined $(SEED) $(COUNT)
 	$(BIN)/python -m tests.simulation.told $(SEED) $(COUNT)
+	$(BIN)/python -m tests.simulation.outages $(SEED) $(COUNT)
 
 sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)

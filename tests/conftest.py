@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import re
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -23,6 +24,14 @@ from holdfast.testing.postgres import PostgresServer, server
 from tests.docs.conformance import ROOT, plain, rows, unproved
 
 pytest.register_assert_rewrite("holdfast.testing.stores")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state() -> Iterator[None]:
+    """What processes of the tests keep of their servers is not kept beside that of this machine's user."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-state-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", folder)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.outstanding import Pending
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
+from holdfast.store.outage import Outage
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.rules import Rules
 from tests.simulation.situations import Situations
@@ -108,6 +109,7 @@ class FaultyStore:
         self._die = die
         self.dead = False
         self.frozen_until = 0.0
+        self.outage = Outage()
 
     def twin(self) -> FaultyStore:
         return self
@@ -121,7 +123,7 @@ class FaultyStore:
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self._store, name)
         if name in self._faults.writes:
-            return lambda *args: self._write(name, operation, args)
+            return lambda *args, **named: self._write(name, partial(operation, **named), args)
         if name == "load":
             return self._load
         if name in self._faults.reads:

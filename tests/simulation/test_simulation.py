@@ -29,18 +29,24 @@ COVERING: Final = (
     5,
     11,
     12,
+    22,
     26,
     38,
     51,
+    61,
+    72,
     73,
     76,
+    81,
     92,
     97,
     121,
     137,
+    147,
     162,
     171,
     176,
+    206,
     221,
     277,
     100010,
@@ -195,10 +201,10 @@ FOUND: Final = {
 
 REACHING_SITUATIONS: Final = {
     100017: (situations.MET_UNDER_ONE_WORKER, "they met with the same token, and both acted"),
-    100002: (situations.ASKED_ABOUT_TWO_ATTEMPTS, "the first answer was taken for the outcome of the later attempt"),
-    100008: (situations.GIVEN_UP_AS_RETRY_IS_DUE, "its receipt was left pending for ever"),
-    100004: (situations.MET_ENDED_RUN, "the call waited for ever"),
-    100003: (
+    100020: (situations.ASKED_ABOUT_TWO_ATTEMPTS, "the first answer was taken for the outcome of the later attempt"),
+    100018: (situations.GIVEN_UP_AS_RETRY_IS_DUE, "its receipt was left pending for ever"),
+    100033: (situations.MET_ENDED_RUN, "the call waited for ever"),
+    100025: (
         situations.CLOSED_BY_NEWER_CODE,
         "the audit named the proposal of the newer code, which nobody had allowed",
     ),
@@ -206,7 +212,7 @@ REACHING_SITUATIONS: Final = {
     100011: (situations.ASKED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
     100469: (situations.PROBED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
     2000003: (situations.STOPPED_BEFORE_IT_BEGAN, "it was begun after the time-out, and undone"),
-    2000036: (situations.STOPPED_BETWEEN_ATTEMPTS, "another attempt was begun after the time-out"),
+    2000071: (situations.STOPPED_BETWEEN_ATTEMPTS, "another attempt was begun after the time-out"),
     2000004: (situations.CHILD_STOPPED, "its parent went on before the child had undone what it did"),
 }
 """Seeds that reach a situation in which there was a bug at the gate, and what went wrong in it.

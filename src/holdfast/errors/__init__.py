@@ -102,7 +102,7 @@ The tree is split by who must act::
     │   ├── StoreReadOnly            the database cannot be written to
     │   ├── StoreCorrupt             the database is damaged or is not one of ours
     │   ├── StoreFull                no space is left
-    │   ├── StoreLost                the database file was deleted or replaced while it was in use
+    │   ├── StoreLost                the database was deleted or replaced while it was in use
     │   ├── AddressTaken             the server's address cannot be listened on
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker

@@ -58,8 +58,8 @@ class StoreFull(OperatorError):
 
 
 class StoreLost(OperatorError):
-    """The database file was deleted or replaced while it was in use: put it back, or restore it, and restart every
-    process that uses it. Nothing was acknowledged since that was noticed."""
+    """The database was deleted or replaced while it was in use: put its file back, lead its name to the right server,
+    or restore it, and restart every process that uses it. Nothing was acknowledged since that was noticed."""
 
     code = "store_lost"
 

@@ -1,8 +1,8 @@
 """The file of an operator's key: one for each store and port, so that the key is the same after a restart.
 
-It is in ``holdfast`` below ``$XDG_STATE_HOME``, or below ``~/.local/state``. Only its user may read the file and the
-folder. A file or a folder that others could read or have made, and a symbolic link, are refused: the key allows
-everything. Two servers that start at once have the same key: a file appears under its name only once, and whole.
+It is in the folder of this user's state. Only its user may read the file and the folder. A file or a folder that others
+could read or have made, and a symbolic link, are refused: the key allows everything. Two servers that start at once
+have the same key: a file appears under its name only once, and whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import InvalidOperatorKey, InvalidRequest
+from holdfast.store.state_folder import made_folder, state_folder
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}\n?")
 _SENT: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
@@ -45,9 +46,7 @@ def kept_key(store: str, port: int) -> str:
     """
     path = key_file(store, port)
     try:
-        path.parent.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            path.parent.mkdir(0o700)
+        made_folder()
         with _opened(path.parent) as folder:
             try:
                 return _read(path, folder)
@@ -74,8 +73,13 @@ def found_key(store: str, port: int) -> str:
 
 def key_file(store: str, port: int) -> Path:
     """The file of that key. Raises InvalidOperatorKey if there is no folder for it."""
+    folder = state_folder()
+    if folder is None:
+        raise InvalidOperatorKey(
+            "no folder is known to keep the operator's key in: set HOME, or XDG_STATE_HOME, to a folder of your own."
+        )
     digest = hashlib.sha256(_place_of(store).encode()).hexdigest()
-    return _state_folder() / "holdfast" / f"operator-{port}-{digest[:16]}.key"
+    return folder / f"operator-{port}-{digest[:16]}.key"
 
 
 def _place_of(store: str) -> str:
@@ -86,17 +90,6 @@ def _place_of(store: str) -> str:
         return shown(store)
     scheme, mark, path = store.partition(":///")
     return f"{scheme}{mark}{os.path.realpath(path)}" if mark else store
-
-
-def _state_folder() -> Path:
-    state, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.environ.get("HOME", ""))
-    if state.is_absolute():  # by its specification, any other is ignored
-        return state
-    if home.is_absolute():
-        return home / ".local" / "state"
-    raise InvalidOperatorKey(
-        "no folder is known to keep the operator's key in: set HOME, or XDG_STATE_HOME, to a folder of your own."
-    )
 
 
 @contextlib.contextmanager

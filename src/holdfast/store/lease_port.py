@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from holdfast.store.admission import Limits
+from holdfast.store.outage import Outage
 from holdfast.store.rows import ClaimedRuns, ClaimedWork, Declined, Leased, Run, WorkerRow
 from holdfast.store.values import Key, Serves
 
 
 class LeasePort(Protocol):
     """What workers ask for, and give back."""
+
+    outage: Outage
+    """Whether this process reaches the store. Twins share it; whoever calls the store reports to it."""
 
     async def register(self, worker: WorkerRow, ttl_seconds: float) -> None:
         """Register a worker, alive for ``ttl_seconds``."""
@@ -30,10 +34,14 @@ class LeasePort(Protocol):
         """Forget a worker and release all its leases. This does not count as a crash of the runs."""
         ...
 
-    async def rescue(self, now: int) -> list[str]:
+    async def rescue(self, now: int, by: str | None = None, *, cautious: bool = False) -> list[str] | None:
         """Forget workers that are known to be dead or have expired, end their leases, and name the workers.
 
         Leases of workers that are not registered end, too: a worker may have claimed after it was forgotten.
+
+        ``by`` is the worker that asks. It is never among those, and where it is expired itself nothing is done, and the
+        answer is None: what kept it from beating may have kept the others. A ``cautious`` one has only just begun, and
+        cannot know whether an outage is just over: silence alone is no death then.
         """
         ...
 

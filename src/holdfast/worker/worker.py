@@ -202,7 +202,7 @@ class Worker:
             self._signer,
         )
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
-        rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken, self.announce)
+        rescuer = Rescuer(self._store, self._clock, self.id, max(0.2, options.lease_seconds / 5), woken, self.announce)
         archivists = [Archivist(self._store, self._clock)] if options.evidence else []
         self._follower, deliverers = self._make_follower()
         self._sealer = Sealer(self._store, self._clock, archivists, sealed=[self._follower])

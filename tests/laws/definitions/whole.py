@@ -26,6 +26,7 @@ from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.function.loop import dispose_all
 from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
+from holdfast.store.outage import Outage
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
@@ -55,6 +56,7 @@ class Line:
 
     def __init__(self, whole: Whole, process: Process) -> None:
         self._whole, self._process = whole, process
+        self.outage = Outage()
 
     def twin(self) -> Line:
         return self

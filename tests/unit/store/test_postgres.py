@@ -18,8 +18,8 @@ from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, Unsup
 from holdfast.store import protocol as p
 from holdfast.store.postgres.audit import seal as seal_within
 from holdfast.store.postgres.changes import apply
+from holdfast.store.postgres.cluster import connect
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.primary import connect
 from holdfast.store.postgres.run_list import run_list
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore

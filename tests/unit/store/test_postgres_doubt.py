@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.store import protocol as p
 from holdfast.store.postgres import pool as pooling
+from holdfast.store.postgres.cluster import connect
 from holdfast.store.postgres.connection import COMMAND_SECONDS
-from holdfast.store.postgres.primary import connect
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.postgres import PostgresServer, server
 from holdfast.testing.stores.samples import COMPLETED, NOW, key, leased, row, start, turn

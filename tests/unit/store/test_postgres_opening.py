@@ -13,9 +13,11 @@ import pytest
 
 from holdfast.errors import StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.postgres import primary as finding
+from holdfast.store.postgres import cluster as finding
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.primary import Host, Lineage, Primary, hosts_of
+from holdfast.store.postgres.hosts import Host, hosts_of
+from holdfast.store.postgres.lineage import Lineage
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.postgres import PostgresServer, server
 from holdfast.testing.stores.samples import key, start
@@ -93,12 +95,12 @@ def test_a_host_that_does_not_answer_costs_a_second_once(postgres: PostgresServe
         silent.listen()
 
         async def judge() -> None:
-            primary = Primary(_beside(postgres, postgres.url(), str(folder), f"{folder}/nobody"))
+            cluster = Cluster(_beside(postgres, postgres.url(), str(folder), f"{folder}/nobody"))
             loop = asyncio.get_running_loop()
             begun = loop.time()
-            await (await primary.connect()).close()
+            await (await cluster.connect()).close()
             first = loop.time() - begun
-            await (await primary.connect()).close()
+            await (await cluster.connect()).close()
             assert finding.HOST_SECONDS <= first < finding.HOST_SECONDS * 3
             assert loop.time() - begun - first < finding.HOST_SECONDS
 
@@ -112,10 +114,10 @@ def test_where_no_host_answers_each_is_named_and_given_more_time(folder: Path) -
         silent.listen()
 
         async def judge() -> None:
-            primary = Primary(f"postgresql:///shop?host={folder},{folder}")
+            cluster = Cluster(f"postgresql:///shop?host={folder},{folder}")
             with pytest.raises(StoreUnavailable, match=f"{folder}: does not answer in time; {folder}: does not"):
-                await primary.connect()
-            assert primary._seconds == finding.HOST_SECONDS * 2
+                await cluster.connect()
+            assert cluster._seconds == finding.HOST_SECONDS * 2
 
         asyncio.run(judge())
 

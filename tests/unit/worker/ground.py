@@ -28,6 +28,7 @@ from holdfast.runs.clock import SYSTEM_CLOCK, Clock
 from holdfast.runs.journals import row_of
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
+from holdfast.store.outage import Outage
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.urls import store_at
 from holdfast.testing.virtual import VirtualClock, run_virtually
@@ -92,6 +93,7 @@ class Line:
     def __init__(self, store: p.Store) -> None:
         self._store = store
         self._lines.add(self)
+        self.outage = Outage()  # of this process alone
         self._hints: set[Callable[[], None]] = set()
         self.dead = False
         self.cut = False  # nothing gets through for now

@@ -51,7 +51,7 @@ async def version_of(url: str) -> str | None:
 
 async def _postgres_version(url: str) -> str | None:
     from holdfast.store.postgres import connection as c
-    from holdfast.store.postgres.primary import connect
+    from holdfast.store.postgres.cluster import connect
     from holdfast.store.postgres.sql import SQL
 
     connection = await connect(url)
@@ -81,7 +81,7 @@ def _sqlite(url: str) -> tuple[int, int]:
 
 async def _postgres(url: str) -> tuple[int, int]:
     from holdfast.store.postgres import connection as c
-    from holdfast.store.postgres.primary import connect
+    from holdfast.store.postgres.cluster import connect
     from holdfast.store.postgres.sql import SQL
 
     connection = await connect(url)

@@ -1,12 +1,15 @@
-"""The checks of ``doctor`` on a PostgreSQL server: its settings, its clock and its standbys."""
+"""The checks of ``doctor`` on a PostgreSQL server: its settings, its clock, its hosts and its standbys."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli.checks import Check
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.cluster import Look
 
 LARGEST_SKEW_SECONDS: Final = 2.0
 
@@ -25,12 +28,12 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS clock, current_setting('
 
 
 async def examine_server(url: str) -> AsyncIterator[Check]:
-    """The checks, from one query."""
+    """The checks, from one query to the primary and a look at each host."""
     from holdfast.store.postgres import connection as c
-    from holdfast.store.postgres.primary import Primary
+    from holdfast.store.postgres.cluster import Cluster
 
-    primary = Primary(url)
-    session = await primary.connect()
+    cluster = Cluster(url)
+    session = await cluster.connect()
     try:
         before = time.time()
         row = await session.fetchrow(_QUESTION)
@@ -42,7 +45,32 @@ async def examine_server(url: str) -> AsyncIterator[Check]:
     # The server read its clock between the two: up to that interval, a difference may be none.
     skew = max(0.0, before - row["clock"], row["clock"] - after)
     yield _settings(row, skew)
-    yield _standbys(row, several=primary.several)
+    yield _hosts(session, await cluster.survey())
+    yield _standbys(row, several=cluster.several)
+
+
+def _hosts(session: Any, looks: Sequence[Look]) -> Check:
+    """The role and timeline of each host. Two that take writes are two histories, of which one will be lost."""
+    used, lines, facts, good = session.standing, [], [], True
+    for look in looks:
+        found = look.standing
+        role = "primary" if found is not None and found.takes_writes else "standby"
+        if found is None:
+            role, line = "unknown", "does not answer" if look.session is None else "does not tell its role"
+        elif used is not None and found.system != used.system:
+            role, good = "other cluster", False
+            line = f"belongs to the cluster {found.system}, and not to {used.system}: take it out of the URL"
+        elif role == "standby":
+            line = f"standby, timeline {found.timeline}"
+        elif found == used:
+            line = f"primary, timeline {found.timeline}, cluster {found.system}"
+        else:
+            role, good = "second primary", False
+            line = f"A SECOND PRIMARY, timeline {found.timeline}: what is written to it is lost. Stop it"
+        lines.append(f"{look.host}: {line}")
+        facts.append({"host": str(look.host), "role": role, **({} if found is None else found._asdict())})
+    silent = any(each["role"] == "unknown" for each in facts)
+    return Check("hosts", good, "\n".join(lines), {"hosts": facts}, warning=silent and len(facts) > 1)
 
 
 def _settings(row: Mapping[str, Any], skew: float) -> Check:

@@ -25,6 +25,7 @@ from holdfast.store.memory.governance import lacks_evidence
 from holdfast.store.memory.operations import set_pause
 from holdfast.store.memory.queries import MemoryQueries, in_order
 from holdfast.store.memory.tables import Tables, Watcher
+from holdfast.store.outage import Outage
 
 _numbers = itertools.count()
 
@@ -41,9 +42,11 @@ class MemoryStore(MemoryQueries):
         self._tables = Tables()
         self._watching: set[int] = set()
         self._is_open = False
+        self.outage = Outage()
 
     def twin(self) -> MemoryStore:
         twin = MemoryStore(self._clock)
+        twin.outage = self.outage
         twin._tables = self._tables
         return twin
 
@@ -106,10 +109,13 @@ class MemoryStore(MemoryQueries):
             _take_back(tables, worker, now, died=False)
         self._tables.hint()
 
-    async def rescue(self, now: int) -> list[str]:
+    async def rescue(self, now: int, by: str | None = None, *, cautious: bool = False) -> list[str] | None:
         with self._transaction() as tables:
             alive_after = self._clock()
-            gone = [worker.id for worker in in_order(tables) if worker.expires_at < alive_after]
+            expired = [worker.id for worker in in_order(tables) if worker.expires_at < alive_after]
+            if by in expired:
+                return None
+            gone = [] if cautious else expired
             strays = {run.owner for run in tables.runs.values() if run.owner is not None}
             strays |= {owner for _, owner, _ in tables.offers() if owner is not None}
             for worker_id in [*gone, *sorted(strays - tables.workers.keys())]:

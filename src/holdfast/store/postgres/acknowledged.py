@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.store import protocol as p
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.primary import Lineage
+from holdfast.store.postgres.lineage import Lineage
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
 

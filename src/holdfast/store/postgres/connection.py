@@ -72,8 +72,11 @@ def session_class() -> Any:
         host: Any = None
         """The host of the URL that it is connected to."""
 
+        standing: Any = None
+        """How its server describes itself, see ``cluster``."""
+
         lineage: Any = None
-        """The lineage of its server, see ``primary``."""
+        """The lineage of its server, see ``lineage``; None for a standby."""
 
         confirmed = False
         """Whether the standbys have everything that it can read, see ``doubt``."""
@@ -132,8 +135,7 @@ def translate(error: BaseException, url: str) -> HoldfastError:
             return EngineError(f"{place} was given a value that it cannot hold: {error}")
         if isinstance(error, driver().TargetServerAttributeNotMatched):
             return StoreUnavailable(f"{place} takes no writes: it is a standby. Name the primary, or promote it.")
-        why = str(error) or type(error).__name__
-        return StoreUnavailable(f"{place} does not answer: {why}. Check that the server runs and can be reached.")
+        return StoreUnavailable(f"{place} {what_failed(error)}. Check that the server runs and can be reached.")
     if state == "53100":
         return StoreFull(f"no space is left for {place}: free some. Nothing is lost; the engine continues by itself.")
     if state == READ_ONLY:
@@ -160,6 +162,17 @@ def translate(error: BaseException, url: str) -> HoldfastError:
     if state[:2] in ("22", "23", "42"):
         return EngineError(f"{place} refused a statement: {error}")
     return StoreUnavailable(f"{place}: {error}")
+
+
+def what_failed(error: BaseException) -> str:
+    """An error of a connection, for the person who runs the server: without the driver's own state."""
+    if isinstance(error, TimeoutError):
+        return "does not answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return f"does not answer: {error.strerror}"
+    if isinstance(error, OSError | driver().PostgresError):
+        return str(error) or type(error).__name__
+    return "has ended the connection"
 
 
 async def close(connection: Any) -> None:

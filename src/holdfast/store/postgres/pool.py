@@ -7,9 +7,10 @@ import time
 from typing import Any, Final
 
 from holdfast.store.postgres import connection
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import close
 from holdfast.store.postgres.doubt import note_warnings
-from holdfast.store.postgres.primary import Host, Primary
+from holdfast.store.postgres.hosts import Host
 
 IDLE_SECONDS: Final = 300.0
 """A session that was unused for so long is closed."""
@@ -18,14 +19,14 @@ IDLE_SECONDS: Final = 300.0
 class Pool:
     """At most so many sessions with the primary."""
 
-    def __init__(self, primary: Primary, most: int) -> None:
-        self._primary = primary
+    def __init__(self, cluster: Cluster, most: int) -> None:
+        self._cluster = cluster
         self._room = asyncio.Semaphore(most)
         self._free: list[Any] = []
         self._used: set[Any] = set()
 
     async def acquire(self) -> Any:
-        """A session for one use. Raises TimeoutError where all are in use, and as ``Primary.connect``."""
+        """A session for one use. Raises TimeoutError where all are in use, and as ``Cluster.connect``."""
         if self._room.locked():
             async with asyncio.timeout(connection.COMMAND_SECONDS):
                 await self._room.acquire()
@@ -67,7 +68,7 @@ class Pool:
     async def retire(self) -> None:
         """End sessions with a replaced primary, even in use, and those that were unused for long."""
         for session in (*self._free, *self._used):
-            if self._primary.is_outdated(session):
+            if self._cluster.is_outdated(session):
                 session.terminate()
         now = time.monotonic()
         unneeded = [session for session in self._free if session.is_closed() or now - session.since > IDLE_SECONDS]
@@ -82,12 +83,12 @@ class Pool:
     def _kept(self) -> Any:
         while self._free:
             session = self._free.pop()
-            if not session.is_closed() and not self._primary.is_outdated(session):
+            if not session.is_closed() and not self._cluster.is_outdated(session):
                 return session
             session.terminate()
         return None
 
     async def _made(self) -> Any:
-        session = await self._primary.connect()
+        session = await self._cluster.connect()
         note_warnings(session)
         return session

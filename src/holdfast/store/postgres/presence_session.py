@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.errors import HoldfastError
+from holdfast.store.outage import Outage
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import close, failures, translate
-from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.sql import SQL
 
 SHORTEST_PAUSE_SECONDS: Final = 0.05
@@ -24,8 +25,9 @@ ANSWER_SECONDS: Final = 5.0
 class PresenceSession:
     """Holds the locks of workers and listens, until it is closed."""
 
-    def __init__(self, primary: Primary, channel: str, instance: str) -> None:
-        self._primary = primary
+    def __init__(self, cluster: Cluster, outage: Outage, channel: str, instance: str) -> None:
+        self._cluster = cluster
+        self._outage = outage
         self._channel = channel
         self._instance = instance
         self._workers: set[str] = set()
@@ -73,7 +75,7 @@ class PresenceSession:
 
     def retire(self) -> None:
         """End the session if its primary was replaced."""
-        if self._connection is not None and self._primary.is_outdated(self._connection):
+        if self._connection is not None and self._cluster.is_outdated(self._connection):
             self.drop()
 
     async def close(self) -> None:
@@ -97,17 +99,23 @@ class PresenceSession:
                 await self._begin()
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    return await self._take_up()
+                    began = await self._take_up()
             except BaseException as error:
                 self._connection.terminate()
                 if isinstance(error, failures()):
-                    raise translate(error, self._primary.url) from error
+                    raise translate(error, self._cluster.url) from error
                 raise
+            self._outage.reached()
+            return began
 
     async def _begin(self) -> None:
         self._attended.clear()
         self._listening = False
-        self._connection = await self._primary.connect()
+        try:
+            self._connection = await self._cluster.connect()
+        except HoldfastError:
+            self._outage.lost()
+            raise
         self._connection.add_termination_listener(self._lost)
 
     async def _take_up(self) -> bool:
@@ -141,6 +149,8 @@ class PresenceSession:
             await self._wanted.wait()
 
     def _lost(self, _connection: object) -> None:
+        self._outage.lost()
+        self._cluster.search_again()
         self._wanted.set()
 
     def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:

@@ -17,10 +17,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.presence_session import PresenceSession
-from holdfast.store.postgres.primary import Primary
 
 log = logging.getLogger("holdfast.store")
 
@@ -32,12 +32,12 @@ ELSEWHERE_SECONDS: Final = 2.0
 class PrimaryMonitor:
     """Looks twice a second, until it is stopped."""
 
-    def __init__(self, primary: Primary, pool: Pool, presence: PresenceSession, drop: Callable[[], None]) -> None:
-        self._primary = primary
+    def __init__(self, cluster: Cluster, pool: Pool, presence: PresenceSession, drop: Callable[[], None]) -> None:
+        self._cluster = cluster
         self._pool = pool
         self._presence = presence
         self._drop = drop
-        looks = [(LOOK_SECONDS, self._look)] + [(ELSEWHERE_SECONDS, self._look_elsewhere)] * primary.several
+        looks = [(LOOK_SECONDS, self._look)] + [(ELSEWHERE_SECONDS, self._look_elsewhere)] * cluster.several
         self._tasks = [asyncio.create_task(self._repeat(*look), name="holdfast-monitor") for look in looks]
 
     async def stop(self) -> None:
@@ -55,8 +55,8 @@ class PrimaryMonitor:
 
     async def _look(self) -> None:
         for host in self._pool.waiting(LATE_SECONDS):
-            if not await self._primary.answers(host):
-                log.warning("%s does not answer; all connections to it are dropped", shown(self._primary.url))
+            if not await self._cluster.answers(host):
+                log.warning("%s does not answer; all connections to it are dropped", shown(self._cluster.url))
                 self._drop()
                 return
         self._presence.retire()
@@ -64,6 +64,6 @@ class PrimaryMonitor:
 
     async def _look_elsewhere(self) -> None:
         """Once for all handles of the process: they share the result."""
-        if time.monotonic() - self._primary.looked_at >= ELSEWHERE_SECONDS:
-            self._primary.looked_at = time.monotonic()
-            await self._primary.look_elsewhere()
+        if time.monotonic() - self._cluster.looked_at >= ELSEWHERE_SECONDS:
+            self._cluster.looked_at = time.monotonic()
+            await self._cluster.look_elsewhere()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import SchemaTooNew, UnsupportedStore
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import close, driver, failures, shown, translate
-from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.statements import load_migrations, newest_migration
 
@@ -31,12 +31,12 @@ class Surroundings(NamedTuple):
         return f"holdfast_{hashlib.sha256(self.schema.encode()).hexdigest()[:32]}"
 
 
-async def prepare(primary: Primary, *, wanted: bool) -> Surroundings:
+async def prepare(cluster: Cluster, *, wanted: bool) -> Surroundings:
     """Look at the server and, if ``wanted``, bring the schema up to date. Raises SchemaTooNew, UnsupportedStore, …"""
-    url = primary.url
-    session = await primary.connect()
+    url = cluster.url
+    session = await cluster.connect()
     try:
-        await _check_pooler(session, primary)
+        await _check_pooler(session, cluster)
         found = await session.fetchrow(SQL["surroundings"])
         _check_server(found, url)
         if wanted:
@@ -54,7 +54,7 @@ async def prepare(primary: Primary, *, wanted: bool) -> Surroundings:
     return Surroundings(found["schema"])
 
 
-async def _check_pooler(session: Any, primary: Primary) -> None:
+async def _check_pooler(session: Any, cluster: Cluster) -> None:
     """Check that a session stays with one server process: its locks, LISTEN, settings and prepared statements need it.
 
     A pooler by transaction gives each transaction any free server process. So one session meets several processes, or
@@ -62,7 +62,7 @@ async def _check_pooler(session: Any, primary: Primary) -> None:
     """
     try:
         met = {await session.fetchval(SQL["process"]) for _ in range(2)}
-        other = await primary.connect()
+        other = await cluster.connect()
         try:
             async with other.transaction():
                 shared = other.host == session.host and await other.fetchval(SQL["process"]) in met
@@ -71,9 +71,9 @@ async def _check_pooler(session: Any, primary: Primary) -> None:
     except driver().PostgresError as error:
         if error.sqlstate not in _SIGNS_OF_A_POOLER:
             raise
-        raise UnsupportedStore(_POOLED.format(shown(primary.url))) from error
+        raise UnsupportedStore(_POOLED.format(shown(cluster.url))) from error
     if shared or len(met) > 1:
-        raise UnsupportedStore(_POOLED.format(shown(primary.url)))
+        raise UnsupportedStore(_POOLED.format(shown(cluster.url)))
 
 
 _SIGNS_OF_A_POOLER: Final = ("26000", "42P05", "08P01")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.errors import StoreReadOnly, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreReadOnly, StoreUnavailable
+from holdfast.store.outage import Outage
 from holdfast.store.postgres.acknowledged import Acknowledged
+from holdfast.store.postgres.cluster import Cluster
 from holdfast.store.postgres.connection import DEADLOCK, READ_ONLY, SERIALIZATION, failures, shown, translate
 from holdfast.store.postgres.doubt import check_warnings, confirm, is_doubtful
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.presence_session import PresenceSession
-from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.primary_monitor import PrimaryMonitor
 from holdfast.store.postgres.schema import Surroundings, prepare
 from holdfast.store.postgres.sql import SQL
@@ -24,8 +24,6 @@ from holdfast.store.values import Key
 
 POOL_SIZE: Final = 6
 TRIES: Final = 5
-TROUBLE_SECONDS: Final = 3.0
-"""For so long after this handle lost the server, no worker is considered dead because it lost the server, too."""
 
 T = TypeVar("T")
 
@@ -33,9 +31,12 @@ T = TypeVar("T")
 class Sessions:
     """The sessions of one handle on one schema of one database."""
 
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, primary: Primary | None = None) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = POOL_SIZE, cluster: Cluster | None = None, outage: Outage | None = None
+    ) -> None:
         self.url = url
-        self._primary = primary or Primary(url)
+        self.outage = outage or Outage()
+        self._cluster = cluster or Cluster(url)
         self._pool_size = pool_size
         self._instance = uuid.uuid4().hex
         self._pool: Pool | None = None
@@ -44,15 +45,14 @@ class Sessions:
         self._acknowledged = Acknowledged(url)
         self._marks: Mapping[Key, str] = {}  # of runs that were split
         self._around = Surroundings("")
-        self._trouble_at = float("-inf")
 
     async def open(self, *, migrate: bool = True) -> None:
         if self._pool is not None:
             return
-        self._around = await prepare(self._primary, wanted=migrate)
-        self._pool = Pool(self._primary, self._pool_size)
-        self._presence = PresenceSession(self._primary, self._around.channel, self._instance)
-        self._monitor = PrimaryMonitor(self._primary, self._pool, self._presence, self._drop)
+        self._around = await prepare(self._cluster, wanted=migrate)
+        self._pool = Pool(self._cluster, self._pool_size)
+        self._presence = PresenceSession(self._cluster, self.outage, self._around.channel, self._instance)
+        self._monitor = PrimaryMonitor(self._cluster, self._pool, self._presence, self._drop)
 
     async def close(self) -> None:
         presence, pool, monitor = self._presence, self._pool, self._monitor
@@ -66,17 +66,17 @@ class Sessions:
 
     def _drop(self) -> None:
         """End every session of this handle at once. Operations under way are tried again on new ones."""
-        self._trouble_at = time.monotonic()
+        self._lost()
         self._marks = {}
         if self._pool is not None:
             self._pool.drop()
         if self._presence is not None:
             self._presence.drop()
 
-    @property
-    def _settled(self) -> bool:
-        """Whether this handle has not lost the server lately."""
-        return time.monotonic() - self._trouble_at > TROUBLE_SECONDS
+    def _lost(self) -> None:
+        """The server was not reached, or a session with it was lost: another may be the primary by now."""
+        self.outage.lost()
+        self._cluster.search_again()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -95,9 +95,10 @@ class Sessions:
         if pool is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
         try:
-            session = await pool.acquire()
+            session = await self._acquired(pool)
             try:
                 yield session
+                self.outage.reached()
             except BaseException as error:
                 self._end(pool, session, error)
                 raise
@@ -105,11 +106,16 @@ class Sessions:
                 pool.release(session)
         except failures() as error:
             translated = translate(error, self.url)
-            if isinstance(translated, StoreReadOnly) and self._primary.several:
+            if isinstance(translated, StoreReadOnly) and self._cluster.several:
                 translated = StoreUnavailable(f"{translated} The primary is searched for again.")
-            if isinstance(translated, StoreUnavailable):
-                self._trouble_at = time.monotonic()
             raise translated from error
+
+    async def _acquired(self, pool: Pool) -> Any:
+        try:
+            return await pool.acquire()
+        except HoldfastError:
+            self._lost()
+            raise
 
     def _end(self, pool: Pool, session: Any, error: BaseException) -> None:
         """End a failed use: drop the session, unless the server reported the error and the session still works."""
@@ -118,6 +124,8 @@ class Sessions:
             session.terminate()
         if doubtful:
             pool.doubt()
+            if isinstance(error, Exception):  # and no caller that has gone
+                self._lost()
 
     @asynccontextmanager
     async def _transaction(self, begin: str = "BEGIN") -> AsyncIterator[Any]:

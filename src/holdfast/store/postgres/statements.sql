@@ -433,22 +433,30 @@ SELECT pg_try_advisory_lock_shared(hashtextextended(current_schema() || '/' || $
 SELECT pg_advisory_unlock_shared(hashtextextended(current_schema() || '/' || $1, 0));
 
 -- name: gone
--- Workers that have expired; and, where $1 is true, those whose lock nobody holds although they had a second to take it
--- since their last beat. A worker without a beat since the server's start or promotion has lost its lock like all others,
--- and may be about to return: on a promoted standby every replayed beat is from before.
-SELECT id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
-WHERE expires_at < clock.now OR (
-    $1 AND beat_at < clock.now - 1000000
-    AND beat_at > (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
-    AND beat_at > coalesce((extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000000)::bigint, 0)
-    AND NOT EXISTS (
-        SELECT FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND objsubid = 1
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND (classid::bigint << 32 | objid::bigint) = hashtextextended(current_schema() || '/' || workers.id, 0)
-    )
+-- Workers that have expired, and those whose lock nobody holds although they had a second to take it since their last beat.
+-- A worker without a beat since the server's start or promotion has lost its lock like all others, and may be about to
+-- return: on a promoted standby every replayed beat is from before. $1 is the worker that asks; where its own lock is
+-- missing, the others may have lost theirs in the same way.
+WITH clock AS (
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
+           (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started,
+           coalesce((extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000000)::bigint, 0) AS replayed
+), held AS MATERIALIZED (
+    SELECT classid::bigint << 32 | objid::bigint AS key FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
+SELECT id, expires_at < clock.now AS expired FROM workers, clock
+WHERE id IS DISTINCT FROM $1::text AND (
+    expires_at < clock.now
+    OR beat_at < clock.now - 1000000 AND beat_at > clock.started AND beat_at > clock.replayed
+       AND hashtextextended(current_schema() || '/' || id, 0) NOT IN (SELECT key FROM held)
+       AND ($1 IS NULL OR hashtextextended(current_schema() || '/' || $1, 0) IN (SELECT key FROM held))
 )
 ORDER BY id FOR UPDATE OF workers SKIP LOCKED;
+
+-- name: has_expired
+SELECT expires_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM workers WHERE id = $1;
 
 -- name: forget_worker
 WITH forgotten AS (DELETE FROM declined WHERE worker = ANY ($1::text[]))
@@ -881,10 +889,14 @@ SELECT pg_backend_pid();
 SELECT (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database,
        (SELECT oid::bigint FROM pg_namespace WHERE nspname = current_schema()) AS schema;
 
--- name: lineage
--- The cluster of the server that takes writes, and its timeline, which every promotion raises.
-SELECT system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint AS timeline
-FROM pg_control_system() WHERE NOT pg_is_in_recovery();
+-- name: standing
+-- The cluster of the server, its timeline, which every promotion raises, whether it takes writes, and when it started.
+SELECT system_identifier,
+       CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())::bigint
+            ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint END AS timeline,
+       NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off' AS takes_writes,
+       extract(epoch FROM pg_postmaster_start_time())::float8 AS started
+FROM pg_control_system();
 
 -- name: confirm
 -- A commit that waits for the synchronous standbys, if there are any: after it they have all earlier commits.

@@ -3,7 +3,7 @@
 A commit of plain changes of one kind is one statement and one round trip; see ``changes``. A worker is dead when its
 time by the server's clock is over, or earlier, when the server drops its lock with its session; see
 ``presence_session``. A connection pooler between store and server must pool by session: locks, LISTEN and prepared
-statements belong to a session. ``primary`` finds the primary server; ``doubt`` decides what may be acknowledged while a
+statements belong to a session. ``cluster`` finds the primary server; ``doubt`` decides what may be acknowledged while a
 standby is away.
 """
 
@@ -27,7 +27,7 @@ from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.deliveries import heirs_of
 from holdfast.store.postgres.layers import Touched, rows_of
-from holdfast.store.postgres.primary import Lineage
+from holdfast.store.postgres.lineage import Lineage
 from holdfast.store.postgres.run_list import run_list
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
@@ -37,7 +37,7 @@ class PostgresStore(PostgresCells):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:
-        return PostgresStore(self.url, pool_size=1, primary=self._primary)
+        return PostgresStore(self.url, pool_size=1, cluster=self._cluster, outage=self.outage)
 
     # -- committing ----------------------------------------------------------------------------------------------
 
@@ -117,10 +117,15 @@ class PostgresStore(PostgresCells):
         if self._presence is not None:
             await self._presence.leave(worker)
 
-    async def rescue(self, now: int) -> list[str]:
-        async def attempt() -> list[str]:
+    async def rescue(self, now: int, by: str | None = None, *, cautious: bool = False) -> list[str] | None:
+        async def attempt() -> list[str] | None:
             async with self._transaction() as connection:
-                gone = [row[0] for row in await connection.fetch(SQL["gone"], self._settled)]
+                if by is not None and await connection.fetchval(SQL["has_expired"], by):
+                    return None
+                found = await connection.fetch(SQL["gone"], by)
+                gone = [id for id, expired in found if not (cautious and expired)]
+                if cautious and len(gone) > 1:  # a network that was cut may have taken the locks of all
+                    gone = []
                 strays = [row[0] for row in await connection.fetch(SQL["strays"])]
                 if gone or strays:
                     await self._take_back(connection, [*gone, *strays], now, died=True)

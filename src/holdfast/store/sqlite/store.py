@@ -24,6 +24,7 @@ import msgspec
 from holdfast.errors import StoreLost, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
+from holdfast.store.outage import Outage
 from holdfast.store.sqlite import admission as admitting
 from holdfast.store.sqlite import handovers, presence
 from holdfast.store.sqlite.cell_roots import NewNodes
@@ -54,9 +55,12 @@ class SqliteStore(SqliteQueries):
         self._turn = asyncio.Lock()
         self._deliveries = DeliverySorter()
         self._watchers: dict[Callable[[], None], asyncio.Task[None]] = {}
+        self.outage = Outage()
 
     def twin(self) -> SqliteStore:
-        return SqliteStore(self.path)
+        twin = SqliteStore(self.path)
+        twin.outage = self.outage
+        return twin
 
     async def open(self, *, migrate: bool = True) -> None:
         if self._writer is not None:
@@ -233,14 +237,17 @@ class SqliteStore(SqliteQueries):
             _take_back(connection, worker, now, died=False)
         presence.withdraw(self.path, worker)
 
-    async def rescue(self, now: int) -> list[str]:
+    async def rescue(self, now: int, by: str | None = None, *, cautious: bool = False) -> list[str] | None:
         alive_after = _now()
         registered = await self.workers()
+        expired = {worker.id for worker in registered if worker.expires_at < alive_after}
+        if by in expired:
+            return None
         presence.sweep(self.path, {worker.id for worker in registered})
         gone = [
             worker.id
             for worker in registered
-            if worker.expires_at < alive_after or presence.is_dead(self.path, worker.id)
+            if (worker.id in expired and not cautious) or presence.is_dead(self.path, worker.id)
         ]
         strays = [owner for (owner,) in self._read(SQL["strays"])]
         if gone or strays:

@@ -106,6 +106,29 @@ class Leases(Topic):
         assert await store.rescue(NOW + 8) == []
 
     @on_fresh_store
+    async def test_a_worker_that_has_expired_itself_rescues_nobody(self, store: p.Store) -> None:
+        """What kept it from beating may have kept the others. Once it has beaten, it is answered, and never itself."""
+        await store.register(worker("ann"), PAST)
+        await store.register(worker("bob"), PAST)
+        run = await leased(store, owner="bob")
+        assert await store.rescue(NOW, "ann") is None
+        assert await row(store) == run
+        await store.beat("ann", LONG)
+        assert await store.rescue(NOW, "ann") == ["bob"]
+        assert [found.id for found in await store.workers()] == ["ann"]
+
+    @on_fresh_store
+    async def test_to_the_cautious_silence_is_no_death(self, store: p.Store) -> None:
+        """A worker that has just begun cannot know whether an outage is just over."""
+        await store.register(worker("ann"), LONG)
+        await store.register(worker("bob"), PAST)
+        run = await leased(store, owner="bob")
+        assert await store.rescue(NOW, "ann", cautious=True) == []
+        assert await row(store) == run
+        assert await store.beat("bob", LONG) is True
+        assert await store.rescue(NOW, "ann") == []
+
+    @on_fresh_store
     async def test_the_rescued_workers_turn_is_fenced(self, store: p.Store) -> None:
         """From the rescue on, even before another worker has claimed the run."""
         await store.register(worker(), PAST)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -38,21 +38,42 @@ class Beats(msgspec.Struct):
     watchdog: Watchdog | None = None
 
 
+LATE_SECONDS: Final = 1.0
+"""A beat without an answer for so long counts as an outage until the answer is there."""
+
+AGAIN_SECONDS: Final = 0.5
+"""How soon a beat that failed or was late is repeated: others wait only for a moment after an outage."""
+
+
 async def beat_forever(store: Store, beats: Beats) -> None:
     """Prolong the worker's life three times within its time to live. Calls ``lost`` once the store has forgotten it."""
     interval = beats.ttl_seconds / 3
     while True:
-        sent_at = beats.lease.time()
-        try:
-            if await store.beat(beats.worker, beats.ttl_seconds):
-                beats.lease.beaten(sent_at)
-            else:
-                beats.lost()
-        except HoldfastError as error:
-            log.debug("a heartbeat was missed: %s", error)
-        except Exception:
-            log.exception("a heartbeat failed; the heart goes on")
-        await _rest(interval, beats.watchdog)
+        in_time = await _beat(store, beats)
+        await _rest(interval if in_time else min(interval, AGAIN_SECONDS), beats.watchdog)
+
+
+async def _beat(store: Store, beats: Beats) -> bool:
+    """One heartbeat. Gives whether the store has answered in time: else the life it prolongs may be over by now."""
+    sent_at = beats.lease.time()
+    late = asyncio.get_running_loop().call_later(LATE_SECONDS, store.outage.lost)
+    try:
+        known = await store.beat(beats.worker, beats.ttl_seconds)
+    except HoldfastError as error:
+        log.debug("a heartbeat was missed: %s", error)
+        store.outage.lost()
+        return False
+    except Exception:
+        log.exception("a heartbeat failed; the heart goes on")
+        return True
+    finally:
+        late.cancel()
+    store.outage.reached()
+    if known:
+        beats.lease.beaten(sent_at)
+    else:
+        beats.lost()
+    return beats.lease.time() - sent_at < LATE_SECONDS
 
 
 async def _rest(seconds: float, watchdog: Watchdog | None) -> None:
