@@ -51,7 +51,7 @@ def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: py
     hold = CellTurn._hold
 
     def forgetful(self: CellTurn, record: Any, occurrence: Any) -> None:
-        if not record.held or not isinstance(occurrence, Envelope):
+        if not record.held_count or not isinstance(occurrence, Envelope):
             hold(self, record, occurrence)
 
     monkeypatch.setattr(CellTurn, "_hold", forgetful)

@@ -41,7 +41,7 @@ def test_events_of_parked_cells_that_are_lost_are_found(monkeypatch: pytest.Monk
     hold = CellTurn._hold
 
     def forgetful(self: CellTurn, record: Any, occurrence: Any) -> None:
-        if not record.held or not isinstance(occurrence, Envelope):
+        if not record.held_count or not isinstance(occurrence, Envelope):
             hold(self, record, occurrence)
 
     monkeypatch.setattr(CellTurn, "_hold", forgetful)

@@ -66,7 +66,7 @@ class RootedLife(Life):
         (run,) = await self.store.get([lane])
         entries = [entry async for entry in check_chain(self.store, run)][:version]
         board = Machines({account.name: account}).board
-        return check_lane(PromiseId(run.root), entries, account, board, self.clock.now(), random.Random(0))
+        return check_lane(PromiseId(run.root), entries, account, board, self.clock.now(), random.Random(0)).cells
 
 
 def _root_of(cells: dict[bytes, CellRecord]) -> bytes:
