@@ -67,7 +67,8 @@ class CheckedLane(LaneProgram):
         self._due = [record for key in self._note.due if (record := known.get(key)) is not None]
         for key, _ in self._arrived:
             known.setdefault(key, None)
-        self._succession.batch = [record for key in self._note.moved if (record := known.get(key)) is not None]
+        batch = {*self._note.moved, *(key for key, _ in self._note.brought)}  # some cells move in several turns
+        self._succession.batch = [record for key in sorted(batch) if (record := known.get(key)) is not None]
         self._succession.more = self._note.more
         for key, count in self._note.brought:
             record = known.get(key)

@@ -101,7 +101,7 @@ class ForwardedReceipt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Continuation(msgspec.Struct, frozen=True, gc=False):
-    """A cell that was released handles more of what is held for it: its lane asks itself for that, a part in each turn."""
+    """A cell that was released handles more of what is held for it: its lane asks itself for that, turn by turn."""
 
     key: bytes
 
