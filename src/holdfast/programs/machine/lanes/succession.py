@@ -200,8 +200,8 @@ class Succession:
                 continue
             heir = order.heir_of(place_of(each.key))
             if record.chain is not None:
-                if begun is not None and begun[0] != each.key:
-                    self.more = True  # one after the other
+                if not _is_next(turn, record.key, record.chain, begun):
+                    self.more = True
                     continue
                 begun = begun or (each.key, record.chain.first, record.chain.base)
                 size += self._hand_over_held(turn, record, record.chain, heir)
@@ -241,6 +241,13 @@ class Succession:
             left = replace(chain, first=chain.first + len(events), base=base)
             turn.changed[record.key] = replace(record, chain=left)
         return sum(map(len, events))
+
+
+def _is_next(turn: CellTurn, key: bytes, chain: HeldChain, begun: tuple[bytes, int, bytes] | None) -> bool:
+    """Whether a cell with a chain is handed over now: one after the other, and where some of the chain is here."""
+    if begun is not None and begun[0] != key:
+        return False
+    return chain.first == chain.end or turn.held.get(key, chain.first) is not None
 
 
 def _inherited(machine: str, lane: int, what: HandOver | HeldPart | Handed) -> LaneMessage:
