@@ -28,6 +28,8 @@ LONG_FILES: dict[str, str] = {
     "src/holdfast/client/sync/engine.py": "one blocking twin for each part of the client",
     "src/holdfast/expressions/checker.py": "the types of all operators and functions",
     "src/holdfast/kernel/execution.py": "one run in memory: its turns, and what the worker asks of it",
+    "src/holdfast/programs/machine/lanes/cell_turn.py": "all that can become of a cell in a turn",
+    "src/holdfast/programs/machine/lanes/lane.py": "a lane's side of the kernel, of its worker and of its cells",
     "src/holdfast/programs/function/decorators.py": "steps and workflows, and what their decorators accept",
     "src/holdfast/worker/gate/governor.py": "one method for each verdict",
 }

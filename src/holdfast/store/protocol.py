@@ -35,6 +35,7 @@ from holdfast.store.cells import (
     DeadLetter,
     DeadRow,
     DropDead,
+    HeldChange,
     PutCells,
 )
 from holdfast.store.changes import (
@@ -235,6 +236,7 @@ __all__ = [
     "Gone",
     "Governed",
     "HeldBy",
+    "HeldChange",
     "Hold",
     "HoldFormer",
     "HolderRow",
