@@ -1,7 +1,8 @@
 """The deliveries of one signal name: which are buffered, and which were received.
 
-The kernel numbers them 1, 2, 3, …, so one number shows which were received. The formal model may number them in any
-way, so all of its deliveries are kept.
+The kernel numbers them 1, 2, 3, …, so one number shows which were received. The first ones may be carried from earlier
+generations of the run; then their payloads are kept elsewhere. The formal model may number them in any way, so all of
+its deliveries are kept.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from holdfast.journal.payload import Payload
 
 
 class Deliveries:
-    """The deliveries under one name. ``buffered`` has each payload with the journal's version at its arrival."""
+    """The deliveries under one name, of which the first ``carried`` are not in this journal. ``buffered`` has each
+    payload of the others with the journal's version at its arrival."""
 
-    __slots__ = ("arrived", "buffered", "consumed", "taken")
+    __slots__ = ("arrived", "buffered", "carried", "consumed", "taken")
 
-    def __init__(self, consumed: int = 0) -> None:
+    def __init__(self, consumed: int = 0, carried: int = 0) -> None:
+        self.carried = carried
         self.buffered: dict[int, tuple[Payload, int]] = {}
         self.consumed = consumed
         self.arrived: list[tuple[int, Payload]] = []  # in a model: all, in order
@@ -24,27 +27,26 @@ class Deliveries:
 
     @property
     def next_id(self) -> int:
-        return len(self.buffered) + self.consumed + 1
+        return max(self.carried, self.consumed) + len(self.buffered) + 1
 
-    def oldest(self) -> tuple[int, Payload] | None:
-        """The delivery that the next receive consumes."""
-        if not self.buffered:
-            return None
-        delivery = self.consumed + 1
-        return delivery, self.buffered[delivery][0]
+    @property
+    def waiting(self) -> int:
+        """How many carried ones were not received."""
+        return max(0, self.carried - self.consumed)
 
-    def check(self, event: e.SignalReceived) -> None:
-        """Judge a receive of the kernel's. Raises LawBroken."""
+    def check(self, event: e.SignalReceived, payload: Payload | None) -> None:
+        """Judge a receive of the kernel's, where the delivery of its number has this payload. Raises LawBroken."""
         name = _name(event)
         if 0 < event.delivery_id <= self.consumed:
             raise LawBroken("CF-3", f"{name} was consumed before")
-        if self.buffered.get(event.delivery_id, (None,))[0] != event.payload:
+        if payload != event.payload:
             raise LawBroken("CF-2", f"{name} with that payload was never delivered")
         if event.delivery_id != self.consumed + 1:
             raise LawBroken("CF-3", f"{name} was consumed before an older one")
 
     def consume(self, delivery: int) -> None:
-        del self.buffered[delivery]
+        if delivery > self.carried:
+            del self.buffered[delivery]
         self.consumed = delivery
 
     def take(self, event: e.SignalReceived) -> None:

@@ -6,16 +6,18 @@ appends through it, ``verify`` re-reads through it, and ``holdfast journal check
 
 Open promises are kept one by one, settled ones as intervals of positions. So the memory of a long run depends on what
 is open. Nothing else is kept of a settled position: to start, retry or complete it again breaks SE-4.
+
+Signals that the start carries from earlier generations count as delivered with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from holdfast.errors import LawBroken
+from holdfast.errors import EngineError, LawBroken
 from holdfast.journal import events as e
 from holdfast.journal.deliveries import Deliveries
 from holdfast.journal.join_sets import JoinSets, JoinSetState
@@ -37,6 +39,13 @@ _COMMANDING: Final = frozenset({Running, Cancelling})
 """While in these, a program issues commands. Compared by exact type: isinstance is slow for msgspec's types."""
 
 
+class Carried(Protocol):
+    """The signals that a start carries. Its questions may raise that their answers are not loaded."""
+
+    def count_of(self, name: str) -> int: ...
+    def payload_of(self, name: str, number: int) -> Payload: ...
+
+
 class Invocation(msgspec.Struct, gc=False):
     """The facts that later events about one invocation are judged by."""
 
@@ -49,14 +58,18 @@ class Invocation(msgspec.Struct, gc=False):
 
 
 class Ledger:
-    """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them."""
+    """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them.
+    ``read_carried`` gives what the start carries.
+    """
 
     __slots__ = (
         "_fired",
         "_reached",
+        "_read_carried",
         "_retry_bound",
         "_wait_over",
         "cancel_requested",
+        "carried",
         "edition",
         "ended",
         "invocations",
@@ -74,8 +87,17 @@ class Ledger:
         "version",
     )
 
-    def __init__(self, root: PromiseId, *, strict: bool = True, retry_bound: int | None = None) -> None:
+    def __init__(
+        self,
+        root: PromiseId,
+        *,
+        strict: bool = True,
+        retry_bound: int | None = None,
+        read_carried: Callable[[Payload], Carried] | None = None,
+    ) -> None:
         self.root = root
+        self.carried: Carried | None = None
+        self._read_carried = read_carried
         self.strict = strict
         self.version = 0
         self.status: Status = RUNNING
@@ -149,22 +171,46 @@ class Ledger:
 
     def next_delivery(self, name: str) -> int:
         """The id that the next delivery of this signal takes."""
-        deliveries = self.signals.get(name)
+        deliveries = self._deliveries(name)
         return 1 if deliveries is None else deliveries.next_id
 
     def oldest_unconsumed(self, name: str) -> tuple[int, Payload] | None:
         """The buffered signal that the next receive of this name consumes."""
+        deliveries = self._deliveries(name)
+        if deliveries is None:
+            return None
+        oldest = deliveries.consumed + 1
+        payload = self._payload(name, deliveries, oldest)
+        return None if payload is None else (oldest, payload)
+
+    def _deliveries(self, name: str) -> Deliveries | None:
+        """The deliveries of this name, where there are any."""
         deliveries = self.signals.get(name)
-        return None if deliveries is None else deliveries.oldest()
+        if deliveries is None and self.carried is not None and (count := self.carried.count_of(name)):
+            deliveries = self.signals[name] = Deliveries(carried=count)
+        return deliveries
+
+    def _payload(self, name: str, deliveries: Deliveries, number: int) -> Payload | None:
+        """The payload of the delivery of this number, if it was not received before."""
+        if deliveries.consumed < number <= deliveries.carried and self.carried is not None:
+            return self.carried.payload_of(name, number)
+        return deliveries.buffered.get(number, (None,))[0]
 
     def buffered(self, names: Iterable[str]) -> list[str]:
         """The names of these signals' buffered deliveries, in the order in which they came."""
-        signals = {name: self.signals[name] for name in names if name in self.signals}
+        signals = {name: found for name in names if (found := self._deliveries(name)) is not None}
+        carried = [name for name, deliveries in signals.items() for _ in range(deliveries.waiting)]
         arrivals = [(at, name) for name, deliveries in signals.items() for _, at in deliveries.buffered.values()]
-        return [name for _, name in sorted(arrivals)]
+        return [*carried, *(name for _, name in sorted(arrivals))]
+
+    def carried_and_received(self) -> dict[str, int]:
+        """How many of the carried signals were received, by name."""
+        taken = {name: min(each.carried, each.consumed) for name, each in self.signals.items()}
+        return {name: number for name, number in taken.items() if number}
 
     def unconsumed(self) -> list[tuple[str, Payload]]:
-        """Every buffered signal, in order per name: what a next generation inherits."""
+        """Every buffered signal that this journal has, in order per name: a next generation gets them after those that
+        are carried and were not received."""
         return [
             (name, payload)
             for name, deliveries in self.signals.items()
@@ -186,6 +232,10 @@ class Ledger:
         self.next_child = position + 1
 
     def _begun(self, event: e.ExecutionStarted, timestamp: int) -> None:
+        if event.signals is not None:
+            if self._read_carried is None:
+                raise EngineError("nobody said how the carried signals of a journal are read")
+            self.carried = self._read_carried(event.signals)
         self.edition = event.edition
 
     def _may_end(self, event: e.Event) -> None:
@@ -307,7 +357,7 @@ class Ledger:
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
         if self.strict and event.delivery_id != self.next_delivery(event.signal_name):
             raise LawBroken("K-3", f"delivery {event.delivery_id} of {event.signal_name!r} is out of turn")
-        deliveries = self.signals.get(event.signal_name)
+        deliveries = self._deliveries(event.signal_name)
         if deliveries is None:
             deliveries = self.signals[event.signal_name] = Deliveries()
         if self.strict:
@@ -316,12 +366,12 @@ class Ledger:
             deliveries.arrived.append((event.delivery_id, event.payload))
 
     def _received(self, event: e.SignalReceived, timestamp: int) -> None:
-        deliveries = self.signals.get(event.signal_name) or Deliveries()
+        deliveries = self._deliveries(event.signal_name) or Deliveries()
         if not self.strict:
             deliveries.take(event)
             self.resolved.add(event.promise_id)
             return
-        deliveries.check(event)
+        deliveries.check(event, self._payload(event.signal_name, deliveries, event.delivery_id))
         # A run that was cancelled while it was paused still receives what it had begun to wait for.
         if type(self.status) in _COMMANDING and event.promise_id not in self.receives:
             self._allocate(event.promise_id)

@@ -33,6 +33,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.attempts import Attempts
+from holdfast.kernel.carried_signals import CarriedSignals
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
 from holdfast.kernel.outstanding import Outstanding
 from holdfast.kernel.pen import Halt, Pen
@@ -56,14 +57,16 @@ class Execution:
     ``has_checkpoint`` is whether it gave or had one, and ``checkpoint_bytes`` its size, which the worker notes.
     """
 
-    def __init__(self, run: PromiseId, program: Program, now: int, entropy: Entropy) -> None:
+    def __init__(
+        self, run: PromiseId, program: Program, now: int, entropy: Entropy, nodes: dict[bytes, bytes] | None = None
+    ) -> None:
         self.program = program
         self.ending: Yielded | None = None
         self.offered_at = 0
         self.has_checkpoint = False
         self.checkpoint_bytes = 0
         self._entropy = entropy
-        self._pen = Pen(run, now)
+        self._pen = Pen(run, now, {} if nodes is None else nodes)
         self._open = Outstanding()
         self._scribe = KernelScribe(run, self._pen, self._open, entropy)
         self._settled: list[tuple[PromiseId, Outcome | None]] = []
@@ -84,11 +87,20 @@ class Execution:
 
     @classmethod
     def rebuild(
-        cls, run: PromiseId, program: Program, entries: Iterable[e.Entry], now: int, entropy: Entropy
+        cls,
+        run: PromiseId,
+        program: Program,
+        entries: Iterable[e.Entry],
+        now: int,
+        entropy: Entropy,
+        nodes: dict[bytes, bytes] | None = None,
     ) -> Execution:
-        """A run from its journal. Raises Nondeterminism, LawBroken, or an error that the program's code raises on
-        purpose."""
-        self = cls(run, program, now, entropy)
+        """A run from its journal. Of the signals that it carries, ``nodes`` are the blobs at hand.
+
+        Raises Nondeterminism, LawBroken, an error that the program's code raises on purpose, or SignalsMissing, as any
+        turn may.
+        """
+        self = cls(run, program, now, entropy, nodes)
         self._pen.load(list(entries))
         Replay(self, self._pen, self._open).walk()
         self._heard.extend(self.ledger.buffered(self._open.receivers))
@@ -127,8 +139,11 @@ class Execution:
         return self
 
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait."""
+        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait. A run that
+        carries signals has none: no checkpoint has these."""
         self.offered_at = self._pen.ledger.version
+        if self._pen.carried is not None:
+            return None
         ending = self.ending
         if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
             return None
@@ -142,6 +157,11 @@ class Execution:
     @property
     def ledger(self) -> Ledger:
         return self._pen.ledger
+
+    @property
+    def carried(self) -> CarriedSignals | None:
+        """The signals that it carries from earlier generations."""
+        return self._pen.carried
 
     @property
     def started(self) -> e.ExecutionStarted:

@@ -15,6 +15,7 @@ from holdfast.gate.call import Call
 from holdfast.gate.effects import Effects, Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
+from holdfast.kernel.carried_signals import SignalsMissing
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
@@ -241,7 +242,10 @@ class Advancer:
         except Exception as error:
             if held.gate is not None:
                 held.gate.undo_turn(before or ((), 0))
-            self._faults.engine_failed(held, "cannot be planned", error, arrivals)
+            if isinstance(error, SignalsMissing):
+                self._faults.failed(held, arrivals, error)
+            else:
+                self._faults.engine_failed(held, "cannot be planned", error, arrivals)
 
     def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
@@ -344,6 +348,8 @@ class Advancer:
         held.renew(renewal)
         try:
             self._executions.rebuild(held, [renewal.segment], renewal.blobs)
+        except SignalsMissing as missing:
+            self._faults.failed(held, (), missing)
         except Exception as error:
             self._parker.unbuilt(held, error)
         else:

@@ -4,6 +4,7 @@
 the turn failed                             then
 ==========================================  ==================================================================
 with a name that may be published           the store is asked, and the turn is taken again with the answer
+and needs signals that were not read        more of what the run carries is read, and the turn is taken again
 and brought a cancellation                  it is taken again, the cancellation first
 and its code needs a step that is not here  what arrived is recorded, and the run is offered to another worker
 in another way                              what arrived is recorded, and the run is parked with the reason
@@ -19,6 +20,7 @@ from typing import Any
 
 from holdfast.errors import AuthorError
 from holdfast.kernel.arrivals import Arrival
+from holdfast.kernel.carried_signals import SignalsMissing
 from holdfast.programs.function.named_workflows import UnresolvedName
 from holdfast.runs.log_records import about
 from holdfast.worker.handovers import Handovers
@@ -51,6 +53,9 @@ class Faults:
         if isinstance(error, UnresolvedName):
             self._parker.forget_turn(held, arrivals)
             self._background(self._rebuilder.resolve(held, error.reference))
+        elif isinstance(error, SignalsMissing):
+            self._parker.forget_turn(held, arrivals)
+            self._background(self._rebuilder.read_signals(held, error))
         elif isinstance(error, AuthorError):
             self._give_up_turn(held, arrivals, describe(error))
         else:
