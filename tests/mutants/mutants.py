@@ -265,8 +265,8 @@ MUTANTS: Final = (
     Mutant(
         "signals-lost-when-continuing",
         "src/holdfast/worker",
-        "in execution.ledger.unconsumed():",
-        "in execution.ledger.unconsumed()[1:]:",
+        "in execution.ledger.signals.unconsumed():",
+        "in execution.ledger.signals.unconsumed()[1:]:",
         (SIMULATOR,),
     ),
     Mutant(

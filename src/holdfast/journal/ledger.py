@@ -13,13 +13,13 @@ Signals that the start carries from earlier generations count as delivered with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from holdfast.errors import EngineError, LawBroken
 from holdfast.journal import events as e
-from holdfast.journal.deliveries import Deliveries
+from holdfast.journal.deliveries import CarriedDeliveries, Deliveries, Signals
 from holdfast.journal.join_sets import JoinSets, JoinSetState
 from holdfast.journal.payload import Outcome, Payload
 from holdfast.journal.positions import Positions
@@ -37,13 +37,6 @@ from holdfast.journal.status import (
 
 _COMMANDING: Final = frozenset({Running, Cancelling})
 """While in these, a program issues commands. Compared by exact type: isinstance is slow for msgspec's types."""
-
-
-class Carried(Protocol):
-    """The signals that a start carries. Its questions may raise that their answers are not loaded."""
-
-    def count_of(self, name: str) -> int: ...
-    def payload_of(self, name: str, number: int) -> Payload: ...
 
 
 class Invocation(msgspec.Struct, gc=False):
@@ -69,7 +62,6 @@ class Ledger:
         "_retry_bound",
         "_wait_over",
         "cancel_requested",
-        "carried",
         "edition",
         "ended",
         "invocations",
@@ -93,10 +85,9 @@ class Ledger:
         *,
         strict: bool = True,
         retry_bound: int | None = None,
-        read_carried: Callable[[Payload], Carried] | None = None,
+        read_carried: Callable[[Payload], CarriedDeliveries] | None = None,
     ) -> None:
         self.root = root
-        self.carried: Carried | None = None
         self._read_carried = read_carried
         self.strict = strict
         self.version = 0
@@ -110,7 +101,7 @@ class Ledger:
         self._retry_bound = retry_bound
         self.timers: dict[PromiseId, int] = {}
         self._fired: set[PromiseId] = set()
-        self.signals: dict[str, Deliveries] = {}
+        self.signals = Signals()
         self.join_sets = JoinSets(self.resolved, strict=strict)
         self.receives: set[PromiseId] = set()
         self.undone = Positions(root)
@@ -171,51 +162,11 @@ class Ledger:
 
     def next_delivery(self, name: str) -> int:
         """The id that the next delivery of this signal takes."""
-        deliveries = self._deliveries(name)
-        return 1 if deliveries is None else deliveries.next_id
+        return self.signals.next_id(name)
 
     def oldest_unconsumed(self, name: str) -> tuple[int, Payload] | None:
         """The buffered signal that the next receive of this name consumes."""
-        deliveries = self._deliveries(name)
-        if deliveries is None:
-            return None
-        oldest = deliveries.consumed + 1
-        payload = self._payload(name, deliveries, oldest)
-        return None if payload is None else (oldest, payload)
-
-    def _deliveries(self, name: str) -> Deliveries | None:
-        """The deliveries of this name, where there are any."""
-        deliveries = self.signals.get(name)
-        if deliveries is None and self.carried is not None and (count := self.carried.count_of(name)):
-            deliveries = self.signals[name] = Deliveries(carried=count)
-        return deliveries
-
-    def _payload(self, name: str, deliveries: Deliveries, number: int) -> Payload | None:
-        """The payload of the delivery of this number, if it was not received before."""
-        if deliveries.consumed < number <= deliveries.carried and self.carried is not None:
-            return self.carried.payload_of(name, number)
-        return deliveries.buffered.get(number, (None,))[0]
-
-    def buffered(self, names: Iterable[str]) -> list[str]:
-        """The names of these signals' buffered deliveries, in the order in which they came."""
-        signals = {name: found for name in names if (found := self._deliveries(name)) is not None}
-        carried = [name for name, deliveries in signals.items() for _ in range(deliveries.waiting)]
-        arrivals = [(at, name) for name, deliveries in signals.items() for _, at in deliveries.buffered.values()]
-        return [*carried, *(name for _, name in sorted(arrivals))]
-
-    def carried_and_received(self) -> dict[str, int]:
-        """How many of the carried signals were received, by name."""
-        taken = {name: min(each.carried, each.consumed) for name, each in self.signals.items()}
-        return {name: number for name, number in taken.items() if number}
-
-    def unconsumed(self) -> list[tuple[str, Payload]]:
-        """Every buffered signal that this journal has, in order per name: a next generation gets them after those that
-        are carried and were not received."""
-        return [
-            (name, payload)
-            for name, deliveries in self.signals.items()
-            for _, (payload, _) in sorted(deliveries.buffered.items())
-        ]
+        return self.signals.oldest(name)
 
     def _is_child(self, promise: PromiseId) -> bool:
         return promise.root == self.root.root and bool(promise.path) and promise.path[:-1] == self.root.path
@@ -235,7 +186,7 @@ class Ledger:
         if event.signals is not None:
             if self._read_carried is None:
                 raise EngineError("nobody said how the carried signals of a journal are read")
-            self.carried = self._read_carried(event.signals)
+            self.signals.carried = self._read_carried(event.signals)
         self.edition = event.edition
 
     def _may_end(self, event: e.Event) -> None:
@@ -355,23 +306,18 @@ class Ledger:
         self.unseen = self.unseen or type(self.status) is not Running
 
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
-        if self.strict and event.delivery_id != self.next_delivery(event.signal_name):
-            raise LawBroken("K-3", f"delivery {event.delivery_id} of {event.signal_name!r} is out of turn")
-        deliveries = self._deliveries(event.signal_name)
-        if deliveries is None:
-            deliveries = self.signals[event.signal_name] = Deliveries()
         if self.strict:
-            deliveries.buffered[event.delivery_id] = (event.payload, self.version)
+            self.signals.deliver(event, self.version)
         else:
+            deliveries = self.signals.setdefault(event.signal_name, Deliveries())
             deliveries.arrived.append((event.delivery_id, event.payload))
 
     def _received(self, event: e.SignalReceived, timestamp: int) -> None:
-        deliveries = self._deliveries(event.signal_name) or Deliveries()
         if not self.strict:
-            deliveries.take(event)
+            self.signals.get(event.signal_name, Deliveries()).take(event)
             self.resolved.add(event.promise_id)
             return
-        deliveries.check(event, self._payload(event.signal_name, deliveries, event.delivery_id))
+        deliveries = self.signals.checked(event)
         # A run that was cancelled while it was paused still receives what it had begun to wait for.
         if type(self.status) in _COMMANDING and event.promise_id not in self.receives:
             self._allocate(event.promise_id)

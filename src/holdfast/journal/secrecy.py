@@ -48,12 +48,20 @@ def visible(event: e.Event) -> e.Event:
             name: hidden for name in ("carried", "former") if getattr(event, name) is not None
         }  # calls of actions
         if event.signals is not None and event.signals.codec == SIGNALS:
-            fields["signals"] = Payload(canonical(cbor2.loads(event.signals.data)[0]))
+            fields["signals"] = _how_many(event.signals)
         return msgspec.structs.replace(event, **fields) if fields else event
     if not isinstance(event, e.InvokeScheduled) or event.kind != ACTION:
         return event
     shown = visible_call(event.input)
     return event if shown is event.input else msgspec.structs.replace(event, input=shown)
+
+
+def _how_many(signals: Payload) -> Payload:
+    """The number of the signals that a start carries, in their place."""
+    try:
+        return Payload(canonical(cbor2.loads(signals.data)[0]))
+    except (cbor2.CBORError, LookupError, TypeError):  # they are damaged
+        return Payload(canonical(None))
 
 
 def visible_call(call: Payload) -> Payload:

@@ -57,16 +57,14 @@ class Execution:
     ``has_checkpoint`` is whether it gave or had one, and ``checkpoint_bytes`` its size, which the worker notes.
     """
 
-    def __init__(
-        self, run: PromiseId, program: Program, now: int, entropy: Entropy, nodes: dict[bytes, bytes] | None = None
-    ) -> None:
+    def __init__(self, run: PromiseId, program: Program, now: int, entropy: Entropy) -> None:
         self.program = program
         self.ending: Yielded | None = None
         self.offered_at = 0
         self.has_checkpoint = False
         self.checkpoint_bytes = 0
         self._entropy = entropy
-        self._pen = Pen(run, now, {} if nodes is None else nodes)
+        self._pen = Pen(run, now)
         self._open = Outstanding()
         self._scribe = KernelScribe(run, self._pen, self._open, entropy)
         self._settled: list[tuple[PromiseId, Outcome | None]] = []
@@ -95,15 +93,16 @@ class Execution:
         entropy: Entropy,
         nodes: dict[bytes, bytes] | None = None,
     ) -> Execution:
-        """A run from its journal. Of the signals that it carries, ``nodes`` are the blobs at hand.
+        """A run from its journal; ``nodes`` are the blobs at hand of the signals that it carries.
 
-        Raises Nondeterminism, LawBroken, an error that the program's code raises on purpose, or SignalsMissing, as any
-        turn may.
+        Raises Nondeterminism, LawBroken, an error that the program's code raises on purpose, or, as any turn may,
+        SignalsMissing.
         """
-        self = cls(run, program, now, entropy, nodes)
+        self = cls(run, program, now, entropy)
+        self._pen.nodes = {} if nodes is None else nodes
         self._pen.load(list(entries))
         Replay(self, self._pen, self._open).walk()
-        self._heard.extend(self.ledger.buffered(self._open.receivers))
+        self._heard.extend(self.ledger.signals.buffered(self._open.receivers))
         return self
 
     @classmethod
@@ -135,15 +134,12 @@ class Execution:
             raise CheckpointUnusable(f"the program does not know it ({error})") from error
         self._pen.load(list(tail))
         Replay(self, self._pen, self._open).walk_tail()
-        self._heard.extend(self.ledger.buffered(self._open.receivers))
+        self._heard.extend(self.ledger.signals.buffered(self._open.receivers))
         return self
 
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait. A run that
-        carries signals has none: no checkpoint has these."""
+        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait."""
         self.offered_at = self._pen.ledger.version
-        if self._pen.carried is not None:
-            return None
         ending = self.ending
         if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
             return None

@@ -34,11 +34,10 @@ class Pen:
 
     ``clock`` is the worker's time. ``now`` is the time of recorded events: it never goes back, even where a clock was
     ahead and was set right. Timers and retries use ``clock``, or they would wait until it has caught up with ``now``.
-    ``carried`` are the signals that the start carries.
+    ``carried`` are the signals that the start carries, and ``nodes`` the blobs of them at hand.
     """
 
     __slots__ = (
-        "_nodes",
         "_script",
         "_written",
         "cancel_reason",
@@ -46,15 +45,16 @@ class Pen:
         "clock",
         "halted",
         "ledger",
+        "nodes",
         "now",
         "recorded_at",
         "started",
     )
 
-    def __init__(self, run: PromiseId, now: int, nodes: dict[bytes, bytes]) -> None:
+    def __init__(self, run: PromiseId, now: int) -> None:
         self.ledger = Ledger(run, read_carried=self._read_carried)
         self.carried: CarriedSignals | None = None
-        self._nodes = nodes
+        self.nodes: dict[bytes, bytes] = {}
         self.now = self.clock = now
         self.recorded_at = 0  # the time of the last event that was handed out or loaded
         self.started: e.ExecutionStarted | None = None
@@ -130,7 +130,7 @@ class Pen:
         return written
 
     def _read_carried(self, signals: Payload) -> CarriedSignals:
-        self.carried = CarriedSignals(signals, self._nodes)
+        self.carried = CarriedSignals(signals, self.nodes)
         return self.carried
 
     def _remember(self, event: e.Event) -> None:

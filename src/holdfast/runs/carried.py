@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.errors import StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.payload import SIGNALS, Payload
-from holdfast.kernel.carried_signals import at_hand, below
+from holdfast.kernel.signal_nodes import at_hand, below
 from holdfast.store import protocol as p
 
 AHEAD: Final = 64

@@ -15,7 +15,6 @@ from holdfast.gate.call import Call
 from holdfast.gate.effects import Effects, Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
-from holdfast.kernel.carried_signals import SignalsMissing
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
@@ -242,10 +241,7 @@ class Advancer:
         except Exception as error:
             if held.gate is not None:
                 held.gate.undo_turn(before or ((), 0))
-            if isinstance(error, SignalsMissing):
-                self._faults.failed(held, arrivals, error)
-            else:
-                self._faults.engine_failed(held, "cannot be planned", error, arrivals)
+            self._faults.unplanned(held, arrivals, error)
 
     def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
@@ -348,10 +344,8 @@ class Advancer:
         held.renew(renewal)
         try:
             self._executions.rebuild(held, [renewal.segment], renewal.blobs)
-        except SignalsMissing as missing:
-            self._faults.failed(held, (), missing)
         except Exception as error:
-            self._parker.unbuilt(held, error)
+            self._faults.unbuilt(held, error)
         else:
             self._turn(held)
 

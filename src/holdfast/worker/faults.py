@@ -54,12 +54,29 @@ class Faults:
             self._parker.forget_turn(held, arrivals)
             self._background(self._rebuilder.resolve(held, error.reference))
         elif isinstance(error, SignalsMissing):
-            self._parker.forget_turn(held, arrivals)
-            self._background(self._rebuilder.read_signals(held, error))
+            self._read_signals(held, arrivals, error)
         elif isinstance(error, AuthorError):
             self._give_up_turn(held, arrivals, describe(error))
         else:
             self.engine_failed(held, "cannot be advanced", error, arrivals)
+
+    def unplanned(self, held: Held, arrivals: Sequence[Arrival], error: Exception) -> None:
+        """A turn with these arrivals was taken, and cannot be committed."""
+        if isinstance(error, SignalsMissing):
+            self._read_signals(held, arrivals, error)
+        else:
+            self.engine_failed(held, "cannot be planned", error, arrivals)
+
+    def unbuilt(self, held: Held, error: Exception) -> None:
+        """The next generation of a run cannot be made."""
+        if isinstance(error, SignalsMissing):
+            self._read_signals(held, (), error)
+        else:
+            self._parker.unbuilt(held, error)
+
+    def _read_signals(self, held: Held, arrivals: Sequence[Arrival], missing: SignalsMissing) -> None:
+        self._parker.forget_turn(held, arrivals)
+        self._background(self._rebuilder.read_signals(held, missing))
 
     def engine_failed(self, held: Held, what: str, error: Exception, arrivals: Sequence[Arrival] = ()) -> None:
         """Something of the engine's own went wrong with one run: it is parked, and the others go on."""

@@ -12,8 +12,8 @@ from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, Begun, CancelArrived
-from holdfast.kernel.carried_signals import at_hand
 from holdfast.kernel.execution import Execution
+from holdfast.kernel.signal_nodes import at_hand
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.runs.carried import AHEAD

@@ -13,10 +13,10 @@ from holdfast.journal.blobs import THRESHOLD_BYTES
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.carried_signals import PIECE_SIGNALS, Carried, carry
 from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.program import Continued
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
+from holdfast.kernel.signal_writer import PIECE_SIGNALS, NextSignals, carry
 from holdfast.kernel.waits import Wait
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
@@ -219,8 +219,7 @@ def plan(
 ) -> Plan:
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
 
-    Without a ``gate`` nothing is judged: for a turn that only records what has happened. Raises SignalsMissing before
-    anything is judged.
+    Without a ``gate`` nothing is judged: for a turn that only records what has happened. Raises SignalsMissing.
     """
     ending = terminal_of(turn)
     renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
@@ -363,17 +362,17 @@ def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins)
     return Renewal(root.root, segment, blobs)
 
 
-def _left(execution: Execution) -> tuple[list[tuple[str, Payload]], Carried]:
+def _left(execution: Execution) -> tuple[list[tuple[str, Payload]], NextSignals]:
     """The signals that nobody received: those that are delivered once more, and those that the start carries.
 
     The engine's own are always delivered, but for answers about calls of the generation that ends.
     """
     ledger, before = execution.ledger, execution.carried
-    taken = ledger.carried_and_received()
-    left = [signal for signal in ledger.unconsumed() if signal[0] != e.RETRY]
+    taken = ledger.signals.carried_and_received()
+    left = [signal for signal in ledger.signals.unconsumed() if signal[0] != e.RETRY]
     is_few = len(left) <= PIECE_SIGNALS and sum(len(payload.data) for _, payload in left) <= THRESHOLD_BYTES
     if is_few and (before is None or before.size == sum(taken.values())):
-        return left, Carried(None, {})
+        return left, NextSignals(None, {})
     own = [signal for signal in left if signal[0].startswith(RESERVED)]
     others = [signal for signal in left if not signal[0].startswith(RESERVED)]
     return own, carry(before, taken, others)
