@@ -15,6 +15,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.reversal import reverse
+from holdfast.runs.carried import carried_by, read_all
 from holdfast.runs.checkpoints import load
 from holdfast.runs.segments import unseal
 from holdfast.runs.signals import keyed
@@ -55,7 +56,9 @@ async def _replays(simulation: Simulation, run: p.Run) -> None:
     root = PromiseId(run.root)
     routine = simulation.routines.get(run.workflow)
     program = PROGRAMS[run.workflow].program() if routine is None else DefinitionProgram(routine)
-    execution = Execution.rebuild(root, program, unseal(loaded.segments, root, loaded.blobs), 0, random.Random(0))
+    entries = unseal(loaded.segments, root, loaded.blobs)
+    blobs = await read_all(simulation.store, run.key.tenant, carried_by(entries))
+    execution = Execution.rebuild(root, program, entries, 0, random.Random(0), blobs)
     if not execution.ended or execution.advance([], 0).events:
         raise Violation(f"run {run.key.run} replays to another end")
     program.close()

@@ -16,6 +16,7 @@ from tests.laws.sagas.grow import program
 from tests.laws.sagas.schedule import Schedule
 from tests.laws.sagas.violation import Violation
 from tests.laws.sagas.whole import Whole
+from tests.small_limits import limits_of
 
 SCHEDULES = 40
 """How many schedules are tried before a smaller program is believed to keep the laws."""
@@ -44,7 +45,7 @@ class Broken(msgspec.Struct):
 def play(tree: t.Node, seed: int, *, whole: bool = False, reached: Counter[str] | None = None) -> Broken | None:
     """Play a program by hand, or on the ``whole`` engine, as a seed says; gives what it breaks."""
     player = Whole(tree, seed) if whole else Schedule(tree, seed)
-    with _quietly():
+    with _quietly(), limits_of(seed):
         try:
             player.play()
         except Violation as violation:

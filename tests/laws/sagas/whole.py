@@ -246,7 +246,8 @@ class Whole:
             root = PromiseId(self.store._roots[key, generation])
             begun.clear()
             try:
-                execution = Execution.rebuild(root, play.program(), entries, 0, self.source)
+                blobs = {digest: data for (_, digest), data in self.store._tables.blobs.items()}
+                execution = Execution.rebuild(root, play.program(), entries, 0, self.source, blobs)
                 more = execution.advance([], 0, resume=False).events
             except HoldfastError as error:
                 raise Violation("L6", f"run {key.run} replays to something else: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -24,16 +24,15 @@ from holdfast.audit.bundles import pack, unpack
 from holdfast.audit.check.bundle import verify_bundle
 from holdfast.cli.runs.replay import replay_run
 from holdfast.journal import events as e
-from holdfast.kernel import signal_writer
 from holdfast.programs.function.decorators import Workflow
-from holdfast.runs import checkpoints, journals
+from holdfast.runs import journals
 from holdfast.runs.carried import read_ahead
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.worker import held as held_run
-from holdfast.worker import rebuilder, turn_plan
+from holdfast.worker import rebuilder
 from holdfast.worker.held import Held
 from tests.operations import counted_lines
+from tests.small_limits import small_limits
 from tests.unit.worker.ground import Ground, kill, rested
 
 MANY = 66
@@ -180,28 +179,9 @@ async def waiting_for(app: Holdfast, run: str, name: str) -> p.Run:
     return row
 
 
-@contextmanager
-def small_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three of everything, and a blob at a time: each limit is met in each test."""
-    with monkeypatch.context() as patched:
-        for module, name in (
-            (signal_writer, "PIECE_SIGNALS"),
-            (signal_writer, "PIECES"),
-            (signal_writer, "SHORT_BYTES"),
-            (turn_plan, "PIECE_SIGNALS"),
-        ):
-            patched.setattr(module, name, 3)
-        for module in (checkpoints, held_run):
-            patched.setattr(module, "AHEAD", 1)
-        yield
-
-
 @pytest.fixture(params=["usual", "small"])
-def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    if request.param == "usual":
-        yield
-        return
-    with small_limits(monkeypatch):
+def limits(request: pytest.FixtureRequest) -> Iterator[None]:
+    with small_limits() if request.param == "small" else nullcontext():
         yield
 
 
@@ -253,7 +233,7 @@ def test_one_turn_may_receive_all(
             found: list[int] = await app.run(run).result()
             return found
 
-    with small_limits(monkeypatch):
+    with small_limits():
         found = virtual.play(play)
     assert found == (list(reversed(range(MANY))) if receiving is by_name else list(range(MANY)))
     assert 3 <= len(reads) <= 12, "as often as what was read can be doubled"
