@@ -12,11 +12,11 @@ from collections import Counter
 
 from holdfast.programs.function.loop import dispose_all
 from holdfast.testing.virtual import VirtualLoop
+from tests.carried import limits_of
 from tests.simulation import broken
 from tests.simulation.beside import chosen_store
 from tests.simulation.check import check
 from tests.simulation.world import Simulation, Violation
-from tests.small_limits import limits_of
 
 
 def simulate(seed: int, steps: int = 3) -> Counter[str]:

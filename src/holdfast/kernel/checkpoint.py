@@ -88,7 +88,6 @@ class _RetriedState(_KernelState, frozen=True):
 def give(pen: Pen, outstanding: Outstanding, rest: Rest, program: bytes) -> Checkpoint:
     """The checkpoint of an execution with this state of its program."""
     assert pen.started is not None
-    assert pen.carried is None, "only functions begin new generations, and they give no checkpoints"
     blobs: dict[bytes, bytes] = {}
     waits = e.ExecutionAwaiting(rest.ending.waiting_on, rest.ending.kind)
     calls = outstanding.invocations.values()

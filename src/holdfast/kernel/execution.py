@@ -138,8 +138,13 @@ class Execution:
         return self
 
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait."""
+        """The checkpoint for ``restore`` at this point; None where the program gives none or does not wait.
+
+        A run that carries signals has none: only functions begin new generations, and these give none.
+        """
         self.offered_at = self._pen.ledger.version
+        if self._pen.carried is not None:
+            return None
         ending = self.ending
         if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
             return None

@@ -343,7 +343,12 @@ class Hand:
             origin = origin_of(generation, (key, generation) in self.retried)
             notes = self.ended.get((key, generation))
             found.append(
-                Life(origin, self.journal(key, generation), self.traces[key].notes if notes is None else notes)
+                Life(
+                    origin,
+                    self.journal(key, generation),
+                    self.traces[key].notes if notes is None else notes,
+                    self._blobs,
+                )
             )
         return found
 

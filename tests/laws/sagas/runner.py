@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from holdfast.kernel.execution import Halt
+from tests.carried import limits_of
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.schedule import Schedule
 from tests.laws.sagas.violation import Violation
 from tests.laws.sagas.whole import Whole
-from tests.small_limits import limits_of
 
 SCHEDULES = 40
 """How many schedules are tried before a smaller program is believed to keep the laws."""

@@ -255,5 +255,5 @@ class Whole:
                 raise Violation("L6", f"run {key.run}, generation {generation} replays to another end")
             notes = list(begun[-1].notes) if begun else []
             execution.program.close()
-            lives.append(Life(origin_of(generation, (key, generation) in self.store.retried), entries, notes))
+            lives.append(Life(origin_of(generation, (key, generation) in self.store.retried), entries, notes, blobs))
         return lives

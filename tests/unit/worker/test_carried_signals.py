@@ -31,8 +31,8 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.worker import rebuilder
 from holdfast.worker.held import Held
+from tests.carried import small_limits
 from tests.operations import counted_lines
-from tests.small_limits import small_limits
 from tests.unit.worker.ground import Ground, kill, rested
 
 MANY = 66

@@ -1,13 +1,16 @@
-"""Limits of what generations carry, so small that a few signals meet each of them."""
+"""The signals that generations carry: limits so small that a few meet each of them, and what a journal was given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from holdfast.journal import events as e
 from holdfast.kernel import signal_writer
+from holdfast.kernel.carried_signals import CarriedSignals
 from holdfast.runs import checkpoints
+from holdfast.runs.carried import carried_by
 from holdfast.worker import held, turn_plan
 
 
@@ -31,3 +34,11 @@ def limits_of(seed: int) -> Iterator[None]:
         return
     with small_limits(most_delivered=0):
         yield
+
+
+def deliveries(entries: Sequence[e.Entry], blobs: Mapping[bytes, bytes]) -> list[e.SignalDelivered]:
+    """All signals that a generation was given: those that its start carries come first."""
+    signals = carried_by(entries)
+    first = [] if signals is None else list(CarriedSignals(signals, dict(blobs)).signals())
+    delivered = [entry.event for entry in entries if isinstance(entry.event, e.SignalDelivered)]
+    return [*(e.SignalDelivered(name, payload, number) for name, number, payload in first), *delivered]
