@@ -955,8 +955,8 @@ MUTANTS: Final = (
     Mutant(
         "what-holds-a-child-is-not-explained",
         "src/holdfast/client/runs/explanation.py",
-        "for child in list(children.values())[:SHOWN] if depth else []:",
-        "for child in list(children.values())[:SHOWN] if depth > DEEPEST else []:",
+        "for child in open_children[:SHOWN] if depth else []:",
+        "for child in open_children[:SHOWN] if depth > DEEPEST else []:",
         (TREES,),
     ),
     Mutant(

@@ -224,6 +224,25 @@ def test_a_run_of_many_children_may_be_let_end_without_them(virtual: Ground) -> 
     virtual.play(main)
 
 
+def test_a_child_that_is_not_there_is_told_from_one_that_has_ended(virtual: Ground) -> None:
+    """The first never reports; the end of the other is on its way."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(family, child) as app:
+            await app.start(family, 1, id="one")
+            row = await rested(app, "one")
+            assert row.waiting is not None
+            await app.run("one~0").signal("go")
+            await app.run("one~0").signal("cleaned")
+            await app.run("one").result(60)
+            for named, code in {"one~0": AdviceCode.WAIT_CALL, "one~9": AdviceCode.VERIFY}.items():
+                waiting = row.waiting.replace('"one~0"', f'"{named}"')
+                found = await explain(app.store, replace(row, waiting=waiting), ground.clock.now())
+                assert codes(found.advice) == [code]
+
+    virtual.play(main)
+
+
 def test_a_lane_waits_for_events_and_nobody_is_told_to_signal_it(virtual: Ground) -> None:
     """Signals to lanes are refused."""
 

@@ -201,7 +201,8 @@ async def _waiting(store: Store, run: Run, now: int, depth: int) -> Explained:
     if is_late and (missing := unserved(run, await store.workers(), now)) is not None:
         sentences.append(missing.sentence)
         advice.insert(0, missing)
-    for child in list(children.values())[:SHOWN] if depth else []:
+    open_children = [child for child in children.values() if child.standing not in ENDED]
+    for child in open_children[:SHOWN] if depth else []:
         below = await _explain(store, child, now, depth - 1)
         sentences.append(f"{child.key.run}: {below.text}")
         advice += [replace(each, run=each.run or child.key.run) for each in below.advice]
@@ -219,10 +220,10 @@ def _advice(reason: Awaited, sentence: str) -> Advice:
 
 
 async def _children(store: Store, run: Run, waits: Sequence[Wait]) -> dict[str, Run]:
-    """The children that it waits for, and that have not ended."""
+    """The children that it waits for, in the order of its waits. One that has ended has told it so."""
     keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run]
     rows = {row.key: row for row in (await store.get(keys) if keys else [])}
-    return {key.run: rows[key] for key in keys if key in rows and rows[key].standing not in ENDED}
+    return {key.run: rows[key] for key in keys if key in rows}
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:
@@ -251,8 +252,17 @@ async def _describe(
             return _asked(run, wait, tasks.get(wait.task or ""), FORM, now)
         case kind:
             found = await readable_kind(kind).explain(store, run, wait, now)
-            is_over = found.code == AdviceCode.FOLLOW_CHILD and found.thing not in children
-            return replace(found, code=AdviceCode.WAIT_CALL) if is_over else found
+            return _child(run, found, children) if found.code == AdviceCode.FOLLOW_CHILD else found
+
+
+def _child(run: Run, found: Awaited, children: Mapping[str, Run]) -> Awaited:
+    """What moves a run that waits for this child, as the child is."""
+    child = children.get(found.thing)
+    if child is None:  # it was deleted by an older version, or the store is damaged
+        looking = command("verify", run.key.run, tenant=run.key.tenant)
+        words = f"{found.words}, which is not in the store (`{looking}` checks that)"
+        return Awaited(AdviceCode.VERIFY, words, run.key.run, found.thing, looking)
+    return replace(found, code=AdviceCode.WAIT_CALL, command="") if child.standing in ENDED else found
 
 
 def _lane_signal(run: Run, wait: Wait) -> Awaited:

@@ -116,6 +116,30 @@ def test_the_list_never_disagrees_with_the_page_of_a_run() -> None:
     asyncio.run(main())
 
 
+def test_pages_have_the_codes_of_advice() -> None:
+    """Of a run, a cell and a schedule: for people who look the code up, and for programs that read pages."""
+
+    async def main() -> None:
+        async with opened() as (app, clients):
+            await (await app.start(waiting, id="a", tenant="acme")).settled(timeout=60)
+            sent = await app.emit(Poured(1, 1), tenant="acme")
+            await app.cell(tank, 1, tenant="acme").state(after=sent.places[0])
+            await app.schedules.create("daily", waiting, every=3600.0, tenant="acme", by="ann")
+            await app.schedules.pause("daily", tenant="acme", by="ann", reason="tea")
+            shown = {
+                "/runs/a": ["send_signal"],
+                "/cells/cli_tank/1": ["awaits_event"],
+                "/schedules/daily": ["resume_schedule"],
+            }
+            for path, codes in shown.items():
+                assert re.findall(r'data-code="([^"]*)"', await page(clients["ann"], path)) == codes, path
+            await app.run("a", tenant="acme").signal("go", "now")
+            await app.run("a", tenant="acme").settled(timeout=60)
+            assert "data-code" not in await page(clients["ann"], "/runs/a")
+
+    asyncio.run(main())
+
+
 def test_the_numbers_of_the_list_are_those_of_runs_and_not_of_lanes() -> None:
     """A machine has many lanes, which its own page counts."""
 
