@@ -18,13 +18,17 @@ from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, hold
 DEEPEST: Final = 10
 """So many runs below a run are explained with it."""
 
+_Above = tuple[str, ...]
+"""The runs whose explanation this one is part of."""
+
 
 async def explain(store: Store, run: Run, now: int) -> str:
-    """What the run waits for, since when, and what would move it; of a child that it waits for, that child's reason."""
-    return await _explain(store, run, now, DEEPEST)
+    """What the run waits for, since when, and what would move it; of another run that it waits for, that one's reason:
+    a child, a run that takes back what this one would take back, or one that acts under the same key."""
+    return await _explain(store, run, now, ())
 
 
-async def _explain(store: Store, run: Run, now: int, depth: int) -> str:
+async def _explain(store: Store, run: Run, now: int, above: _Above) -> str:
     if run.standing in ENDED:
         why = f": {run.error}" if run.error else ""
         ended = f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
@@ -33,11 +37,20 @@ async def _explain(store: Store, run: Run, now: int, depth: int) -> str:
         resuming = _command(run, "resume", run.key.run)
         paused = f"It has been paused for {length(now - run.updated_at)}: {run.pause.rstrip('.')}."
         return f"{paused} `{resuming}` lets it go on."
-    if run.owner is not None:
+    if run.owner is not None and not (_waits_for_others(run) and await _is_alive(store, run.owner, now)):
         return await _held(store, run, now)
     if run.ready_at is not None:
         return await _queued(store, run, now)
-    return await _waiting(store, run, now, depth)
+    return await _waiting(store, run, now, above)
+
+
+def _waits_for_others(run: Run) -> bool:
+    """Whether it is held by a worker, and waits for acts of other runs all the same."""
+    return any(wait.receipt is not None for wait in waits_of(run))
+
+
+async def _is_alive(store: Store, worker: str, now: int) -> bool:
+    return any(each.id == worker for each in _alive(await store.workers(), now))
 
 
 async def _orphans(store: Store, run: Run) -> str:
@@ -81,8 +94,8 @@ async def _queued(store: Store, run: Run, now: int) -> str:
     return f"It has been ready for {waited} and waits for a worker that is free{capped}."
 
 
-async def _waiting(store: Store, run: Run, now: int, depth: int) -> str:
-    waits = waits_of(run)
+async def _waiting(store: Store, run: Run, now: int, above: _Above) -> str:
+    waits = sorted(waits_of(run), key=lambda wait: wait.receipt is None)
     if not waits:
         return f"It has been waiting for {length(now - run.updated_at)}."
     rows = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits[:3] if wait.task}
@@ -92,19 +105,21 @@ async def _waiting(store: Store, run: Run, now: int, depth: int) -> str:
     late = any(_is_late(wait, now) for wait in waits) and not _alive(await store.workers(), now)
     remedy = " No worker is running: start one with `holdfast worker APP`." if late else ""
     since = length(now - _since(run, waits, tasks))
-    below = await _below(store, run, waits[:3], now, depth)
+    below = await _below(store, run, waits[:3], now, above)
     if may_leave_children(run):
         leaving = _command(run, "cancel", run.key.run, "--leave-children")
         below += f" `{leaving}` ends {run.key.run} without its children."
     return f"For {since} it has been waiting for {' or '.join(reasons)}{more}.{remedy}{below}"
 
 
-async def _below(store: Store, run: Run, waits: Sequence[Wait], now: int, depth: int) -> str:
-    """What holds the children that it waits for."""
-    keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run] if depth else []
+async def _below(store: Store, run: Run, waits: Sequence[Wait], now: int, above: _Above) -> str:
+    """What holds the runs that it waits for. One that has ended may leave a person to say what became of its act."""
+    above = (*above, run.key.run)
+    others = {wait.run: wait.receipt is None for wait in waits if wait.run is not None and wait.run not in above}
+    keys = [Key(run.key.tenant, other) for other in others] if len(above) <= DEEPEST else []
     rows = await store.get(keys) if keys else []
-    reasons = [(row.key.run, await _explain(store, row, now, depth - 1)) for row in rows if row.standing not in ENDED]
-    return "".join(f" {run}: {reason}" for run, reason in reasons)
+    open_ = [row for row in rows if row.standing not in ENDED or not others[row.key.run]]
+    return "".join([f" {row.key.run}: {await _explain(store, row, now, above)}" for row in open_])
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:
@@ -115,6 +130,9 @@ def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:
 
 
 async def _describe(store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow], now: int) -> str:
+    if wait.receipt is not None:
+        does = "which acts under the same key" if wait.by_key else "which takes that act back"
+        return f"run {wait.run}, {does} (receipt {wait.receipt}), before {wait.name} is done"
     match wait.kind:
         case "receive":
             return f"signal {wait.name!r} (`{_command(run, 'signal', run.key.run, wait.name, 'VALUE')}` sends it)"
