@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from holdfast.gate.call import MOVING, Call, CallEvent, CallState, next_state
 from holdfast.gate.form_calls import FormCalls
@@ -14,16 +15,30 @@ from holdfast.store.receipts import ReceiptRow
 Closing = CloseReceipt | Note
 
 
-class RunCalls:
-    """One run's side of the gate, while a worker leases it. ``writes`` is how many of its writes are counted."""
+class OtherAct(NamedTuple):
+    """What a call waits for that its run does not move: ``run`` is to take the act of a receipt back, or does that act
+    under the same key."""
 
-    __slots__ = ("_asked", "_counts", "calls", "closings", "forms", "undos", "writes")
+    run: str
+    receipt: str
+    by_key: bool = False
+
+
+class RunCalls:
+    """One run's side of the gate, while a worker leases it. ``writes`` is how many of its writes are counted.
+
+    ``others`` are the acts of others that calls wait for. They are shown with the next turn.
+    """
+
+    __slots__ = ("_asked", "_counts", "_shown", "calls", "closings", "forms", "others", "undos", "writes")
 
     def __init__(self, writes: int) -> None:
         self.writes = writes
         self.calls: dict[PromiseId, Call] = {}
         self.forms = FormCalls()
         self.undos = Undos()
+        self.others: dict[PromiseId, OtherAct] = {}
+        self._shown: Mapping[PromiseId, OtherAct] = {}
         self.closings: dict[object, Closing] = {}  # for the next commit, in order: by attempt, or by the note itself
         self._asked: set[PromiseId] = set()  # calls that people were asked about
         self._counts: dict[CallState, int] = {}  # calls by state: a run may have thousands, and every turn asks
@@ -44,6 +59,8 @@ class RunCalls:
         A call that is over is dropped, unless it has an open task: the turn that takes its outcome in must cancel that.
         """
         before, call.state = call.state, next_state(call.state, event)
+        if self.others:
+            self.others.pop(call.promise, None)
         if self.calls.get(call.promise) is not call:
             return
         counts = self._counts
@@ -103,6 +120,11 @@ class RunCalls:
         """Whether a call, a form or an undo of the run is at the gate."""
         return bool(self.calls or self.forms or self.undos)
 
+    def show(self) -> bool:
+        """Whether calls wait for acts of others: the turn that is planned shows them."""
+        self._shown = dict(self.others)
+        return bool(self.others)
+
     @property
     def is_moving(self) -> bool:
         """Whether a call must continue in this worker."""
@@ -113,7 +135,7 @@ class RunCalls:
     @property
     def wants_turn(self) -> bool:
         """Whether the run needs a turn now: something may have come while the last turn was being committed."""
-        if self.closings or self._counts.get("due"):
+        if self.closings or self._counts.get("due") or self.others != self._shown:
             return True
         return bool((self.forms and self.forms.wants_turn) or (self.undos and self.undos.free()))
 

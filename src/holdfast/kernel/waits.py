@@ -15,3 +15,5 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     run: str | None = None
     task: str | None = None
     place: int | None = None  # the position that its call has for others, if that is another
+    receipt: str | None = None  # of an act that ``run`` takes back, or does under the key of this call
+    by_key: bool = False  # whether it is the key

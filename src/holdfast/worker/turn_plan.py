@@ -301,8 +301,10 @@ def _projection(
     due = held.next_due()
     cancelling = execution.ledger.cancel_requested
     if busy:
-        going = _GOING if due is None and not cancelling else Projection("running", due, cancelling=cancelling)
-        return going, False
+        waiting = _waiting(held, execution) if held.gate is not None and held.gate.show() else None
+        if due is None and not cancelling and waiting is None:
+            return _GOING, False
+        return Projection("running", due, waiting, cancelling), False
     pause = None
     if execution.waits_for_nothing:
         pause = "the workflow waits for something that nothing can settle: cancel it, or mend its code and resume it"
@@ -310,8 +312,11 @@ def _projection(
         return Projection("waiting", due, cancelling=cancelling), False
     if held.pause is not None:  # if it was resumed a moment ago, nobody else would take it up again
         due = now
-    waiting = msgspec.json.encode([_described(held, wait) for wait in _shown(execution.waits())]).decode()
-    return Projection("waiting", due, waiting, cancelling, pause=pause), True
+    return Projection("waiting", due, _waiting(held, execution), cancelling, pause=pause), True
+
+
+def _waiting(held: Held, execution: Execution) -> str:
+    return msgspec.json.encode([_described(held, wait) for wait in _shown(execution.waits())]).decode()
 
 
 def _shown(waits: list[Wait]) -> list[Wait]:
@@ -320,7 +325,9 @@ def _shown(waits: list[Wait]) -> list[Wait]:
 
 
 def _described(held: Held, wait: Wait) -> Wait:
-    """The wait with what people are shown of it: the task that it waits for, or the child run."""
+    """The wait with what people are shown of it: the task that it waits for, the child, or the run that has its act."""
+    if held.gate is not None and (other := held.gate.others.get(held.id.child(wait.position))) is not None:
+        return msgspec.structs.replace(wait, run=other.run, receipt=other.receipt, by_key=other.by_key)
     if held.gate is not None and is_gated(wait.kind):
         promise = held.id.child(wait.position)
         if (form := held.gate.forms.task_of(promise)) is not None:

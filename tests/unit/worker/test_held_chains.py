@@ -370,7 +370,10 @@ def test_a_cell_that_catches_up_says_so_and_takes_no_more_in_than_a_parked_one(v
             await lane.pause()
             await asyncio.sleep(2)
             (first, *_) = (await app.cell(listing, "a").diagnose()).causes
-            assert (first.kind, first.text[:48]) == ("catching_up", "It was released, and handles what is held for it")
+            assert (first.code, first.sentence[:48]) == (
+                "wait_events",
+                "It was released, and handles what is held for it",
+            )
             with pytest.raises(CellFull, match=r"which catches up, and the limit is 3: send this again in a while"):
                 await app.emit(ChainSaid("a", "more"))
             await lane.resume()

@@ -27,10 +27,13 @@ from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, hold
 DEEPEST: Final = 10
 """So many runs below a run are explained with it."""
 SHOWN: Final = 3
-"""So many waits, tasks and children of a run are in its sentences."""
+"""So many waits, tasks and other runs of a run are in its sentences."""
 OPEN_TASKS: Final = 100
 """Among so many open tasks of a run those are looked for that it does not wait for."""
 START: Final = "holdfast worker APP"
+
+_Above = tuple[str, ...]
+"""The runs whose explanation this one is part of."""
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -42,12 +45,13 @@ class Explained(msgspec.Struct, frozen=True):
 
 
 async def explain(store: Store, run: Run, now: int) -> Explained:
-    """What the run waits for, since when, and what would move it; of a child that it waits for, that child's reason."""
-    return await _explain(store, run, now, DEEPEST)
+    """What the run waits for, since when, and what would move it; of another run that it waits for, that one's
+    reason: a child, a run that takes back what this one would take back, or one that acts under the same key."""
+    return await _explain(store, run, now, ())
 
 
-async def _explain(store: Store, run: Run, now: int, depth: int) -> Explained:
-    found = await _standing(store, run, now, depth)
+async def _explain(store: Store, run: Run, now: int, above: _Above) -> Explained:
+    found = await _standing(store, run, now, above)
     if not run.governed:
         return found
     named = {id for each in found.advice for id in (each.thing, each.more)}
@@ -55,18 +59,27 @@ async def _explain(store: Store, run: Run, now: int, depth: int) -> Explained:
     return Explained(" ".join([found.text, *(each.sentence for each in tasks)]), (*found.advice, *tasks))
 
 
-async def _standing(store: Store, run: Run, now: int, depth: int) -> Explained:
+async def _standing(store: Store, run: Run, now: int, above: _Above) -> Explained:
     if run.standing in ENDED:
         return _written(_ended(run))
     if run.pause is not None:
         stopped = paused(run, now)
         named = _unavailable(run.pause, await store.workers(), now)
         return _written(replace(stopped, sentence=f"{stopped.sentence}{named}") if named else stopped)
-    if run.owner is not None:
+    if run.owner is not None and not (_waits_for_others(run) and await _is_alive(store, run.owner, now)):
         return _written(await _held(store, run, now))
     if run.ready_at is not None:
         return _written(await _queued(store, run, now))
-    return await _waiting(store, run, now, depth)
+    return await _waiting(store, run, now, above)
+
+
+def _waits_for_others(run: Run) -> bool:
+    """Whether it is held by a worker, and waits for acts of other runs all the same."""
+    return any(wait.receipt is not None for wait in waits_of(run))
+
+
+async def _is_alive(store: Store, worker: str, now: int) -> bool:
+    return any(each.id == worker and each.expires_at >= now for each in await store.workers())
 
 
 def _written(*advice: Advice) -> Explained:
@@ -181,8 +194,8 @@ async def _queued(store: Store, run: Run, now: int) -> Advice:
 # -- it waits --------------------------------------------------------------------------------------------------------
 
 
-async def _waiting(store: Store, run: Run, now: int, depth: int) -> Explained:
-    waits = waits_of(run)
+async def _waiting(store: Store, run: Run, now: int, above: _Above) -> Explained:
+    waits = sorted(waits_of(run), key=lambda wait: wait.receipt is None)
     if not waits:
         looking = command("verify", run.key.run, tenant=run.key.tenant)
         said = (
@@ -191,8 +204,8 @@ async def _waiting(store: Store, run: Run, now: int, depth: int) -> Explained:
         return _written(Advice(code=AdviceCode.VERIFY, sentence=said, thing=run.key.run, command=looking))
     rows = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits if wait.task}
     tasks = {id: task for id, task in rows.items() if task is not None}
-    children = await _children(store, run, waits)
-    reasons = [await _describe(store, run, wait, tasks, children, now) for wait in waits]
+    others = await _others(store, run, waits)
+    reasons = [await _describe(store, run, wait, tasks, others, now) for wait in waits]
     since = f"For {length(now - _since(run, waits, tasks))} it has been waiting for"
     more = f", and {len(waits) - SHOWN} more" if len(waits) > SHOWN else ""
     sentences = [f"{since} {' or '.join(each.words for each in reasons[:SHOWN])}{more}."]
@@ -201,11 +214,17 @@ async def _waiting(store: Store, run: Run, now: int, depth: int) -> Explained:
     if is_late and (missing := unserved(run, await store.workers(), now)) is not None:
         sentences.append(missing.sentence)
         advice.insert(0, missing)
-    open_children = [child for child in children.values() if child.standing not in ENDED]
-    for child in open_children[:SHOWN] if depth else []:
-        below = await _explain(store, child, now, depth - 1)
-        sentences.append(f"{child.key.run}: {below.text}")
-        advice += [replace(each, run=each.run or child.key.run) for each in below.advice]
+    above = (*above, run.key.run)
+    below = [
+        others[wait.run]
+        for wait in waits
+        if wait.run in others and wait.run not in above
+        if others[wait.run].standing not in ENDED or wait.receipt is not None
+    ]
+    for other in list(dict.fromkeys(below))[:SHOWN] if len(above) <= DEEPEST else []:
+        found = await _explain(store, other, now, above)
+        sentences.append(f"{other.key.run}: {found.text}")
+        advice += [replace(each, run=each.run or other.key.run) for each in found.advice]
     if may_leave_children(run):
         leaving = command("cancel", run.key.run, "--leave-children", tenant=run.key.tenant)
         sentences.append(f"`{leaving}` ends {run.key.run} without its children.")
@@ -219,8 +238,9 @@ def _advice(reason: Awaited, sentence: str) -> Advice:
     return Advice(code=reason.code, sentence=sentence, thing=reason.thing, more=reason.more, command=reason.command)
 
 
-async def _children(store: Store, run: Run, waits: Sequence[Wait]) -> dict[str, Run]:
-    """The children that it waits for, in the order of its waits. One that has ended has told it so."""
+async def _others(store: Store, run: Run, waits: Sequence[Wait]) -> dict[str, Run]:
+    """The runs that it waits for, in the order of its waits. A child that has ended has told it so; another run that
+    has ended may leave a person to say what became of its act."""
     keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run]
     rows = {row.key: row for row in (await store.get(keys) if keys else [])}
     return {key.run: rows[key] for key in keys if key in rows}
@@ -234,8 +254,13 @@ def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:
 
 
 async def _describe(
-    store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow], children: Mapping[str, Run], now: int
+    store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow], others: Mapping[str, Run], now: int
 ) -> Awaited:
+    if wait.receipt is not None and wait.run is not None:
+        does = "which acts under the same key" if wait.by_key else "which takes that act back"
+        words = f"run {wait.run}, {does} (receipt {wait.receipt}), before {wait.name} is done"
+        way = command("explain", wait.run, tenant=run.key.tenant)
+        return Awaited(AdviceCode.FOLLOW_CHILD, words, wait.run, wait.receipt, way)
     match wait.kind:
         case "receive" if wait.name.startswith(RESERVED):
             return _lane_signal(run, wait)
@@ -252,12 +277,12 @@ async def _describe(
             return _asked(run, wait, tasks.get(wait.task or ""), FORM, now)
         case kind:
             found = await readable_kind(kind).explain(store, run, wait, now)
-            return _child(run, found, children) if found.code == AdviceCode.FOLLOW_CHILD else found
+            return _child(run, found, others) if found.code == AdviceCode.FOLLOW_CHILD else found
 
 
-def _child(run: Run, found: Awaited, children: Mapping[str, Run]) -> Awaited:
+def _child(run: Run, found: Awaited, others: Mapping[str, Run]) -> Awaited:
     """What moves a run that waits for this child, as the child is."""
-    child = children.get(found.thing)
+    child = others.get(found.thing)
     if child is None:  # it was deleted by an older version, or the store is damaged
         looking = command("verify", run.key.run, tenant=run.key.tenant)
         words = f"{found.words}, which is not in the store (`{looking}` checks that)"

@@ -11,6 +11,7 @@ import cbor2
 from holdfast.audit.notes import named
 from holdfast.gate.call import Call, is_of
 from holdfast.gate.judgement import Refuse, misuse_of_key
+from holdfast.gate.run_calls import OtherAct
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
@@ -104,6 +105,8 @@ class Openings:
         if held.dropped or call.state != "blocked":
             return
         if not known and not orphaned:
+            held.gate_of_run().others[call.promise] = OtherAct(found.run, found.id, by_key=True)
+            self._settler.show(held)
             asyncio.get_running_loop().call_later(wait, self._look_again, held, call, found, wait)
         elif orphaned and present is not None:
             call.earlier = present
@@ -138,11 +141,14 @@ class Openings:
     async def _await_taker(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         """An act is being taken back: the call that needs its receipt is judged once more when that has ended."""
         wait = LOOK_AGAIN_SECONDS[0]
-        while (await patiently(partial(self._store.stakes, found.tenant, found.id))).taking is not None:
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, LOOK_AGAIN_SECONDS[1])
+        stakes = partial(self._store.stakes, found.tenant, found.id)
+        while (taking := (await patiently(stakes)).taking) is not None:
             if held.dropped or call.state != "checking":
                 return
+            held.gate_of_run().others[call.promise] = OtherAct(taking[1], found.id)
+            self._settler.show(held)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LOOK_AGAIN_SECONDS[1])
 
     async def _take_over(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         """The act that this one would reverse was taken back: the call has the outcome of the reversal that did so."""

@@ -75,6 +75,11 @@ class Settler:
         if not held.dropped:
             self.judge_after(held, call, self._look_up(held, call))
 
+    def show(self, held: Held) -> None:
+        """Have the run's row show what its calls wait for, where that has changed."""
+        if held.gate is not None and held.gate.wants_turn:
+            self._floor.give_turn(held)
+
     def judge_after(self, held: Held, call: Call, work: Coroutine[Any, Any, None]) -> None:
         """Judge the call once more when this is done."""
         held.gate_of_run().move(call, "doubted")

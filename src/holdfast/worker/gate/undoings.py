@@ -14,6 +14,7 @@ from typing import Final
 import cbor2
 
 from holdfast.audit.records import UNDONE
+from holdfast.gate.run_calls import OtherAct
 from holdfast.gate.undos import GatedUndo, Undos
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
@@ -105,7 +106,8 @@ class Undoings:
         other = None if taker is None else await patiently(partial(self._store.receipt, receipt.tenant, taker))
         if (undos := _undos_with(held, undo)) is None:
             return
-        if taker is None:
+        held.gate_of_run().others.pop(undo.request.promise_id, None)
+        if stakes.taking is None:
             undos.move(undo, "freed")
             await self._look(held, undo)
         elif other is not None and other.is_given_up:
@@ -113,6 +115,8 @@ class Undoings:
             reason = f"nobody knows whether receipt {other.id} has taken the act of receipt {receipt.id} back"
             self._settler.bring(held, undo.request, Err(Failure("holdfast.errors:OutcomeUnknown", reason)))
         else:
+            held.gate_of_run().others[undo.request.promise_id] = OtherAct(stakes.taking[1], receipt.id)
+            self._settler.show(held)
             asyncio.get_running_loop().call_later(wait, self._wait_more, held, undo, receipt, wait)
 
     def _wait_more(self, held: Held, undo: GatedUndo, receipt: p.ReceiptRow, waited: float) -> None:
