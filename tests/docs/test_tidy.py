@@ -31,6 +31,8 @@ LONG_FILES: dict[str, str] = {
     "src/holdfast/programs/machine/lanes/cell_turn.py": "all that can become of a cell in a turn",
     "src/holdfast/programs/machine/lanes/lane.py": "a lane's side of the kernel, of its worker and of its cells",
     "src/holdfast/programs/function/decorators.py": "steps and workflows, and what their decorators accept",
+    "src/holdfast/store/protocol.py": "the store's operations, with the contract of each",
+    "src/holdfast/store/sqlite/store.py": "the operations on SQLite, one after the other",
     "src/holdfast/worker/gate/governor.py": "one method for each verdict",
 }
 LONG_FUNCTIONS: dict[str, str] = {

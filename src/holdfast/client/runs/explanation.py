@@ -215,13 +215,13 @@ async def _waiting(store: Store, run: Run, now: int, above: _Above) -> Explained
         sentences.append(missing.sentence)
         advice.insert(0, missing)
     above = (*above, run.key.run)
-    below = [
-        others[wait.run]
+    below = {
+        wait.run: others[wait.run]
         for wait in waits
         if wait.run in others and wait.run not in above
         if others[wait.run].standing not in ENDED or wait.receipt is not None
-    ]
-    for other in list(dict.fromkeys(below))[:SHOWN] if len(above) <= DEEPEST else []:
+    }
+    for other in list(below.values())[:SHOWN] if len(above) <= DEEPEST else []:
         found = await _explain(store, other, now, above)
         sentences.append(f"{other.key.run}: {found.text}")
         advice += [replace(each, run=each.run or other.key.run) for each in found.advice]
