@@ -16,7 +16,8 @@ from holdfast.programs.machine.charts.structure import structure_of
 from holdfast.testing import machine_engine, run_virtually
 from tests.acceptance.corpora import CORPORA
 from tests.charts import ChartDriver, illegal
-from tests.volume import volume
+from tests.scope import volume
+from tests.tables import table
 
 W3C = CORPORA / "scxml" / "w3c-python"
 SCION = CORPORA / "scxml" / "scion"
@@ -109,12 +110,12 @@ def test_every_mandatory_test_that_needs_neither_invoke_nor_http_is_met() -> Non
     assert (len(needed), [name for name in needed if name in W3C_LEFT_OUT]) == (125, ["mandatory/test352"])
 
 
-@pytest.mark.parametrize("name", [name for name in W3C_TESTS if name not in W3C_LEFT_OUT])
+@table("name", [name for name in W3C_TESTS if name not in W3C_LEFT_OUT])
 def test_a_test_of_the_w3c_ends_in_its_state_pass(name: str) -> None:
     assert _final_states(name) == ("pass",)
 
 
-@pytest.mark.parametrize("name", [name for name in W3C_TESTS if name not in W3C_LEFT_OUT][:: volume(2, 1)])
+@table("name", [name for name in W3C_TESTS if name not in W3C_LEFT_OUT][:: volume(2, 1)])
 def test_a_test_of_the_w3c_ends_in_its_state_pass_as_a_machine(name: str) -> None:
     """On a real engine in virtual time: delays are timers of the cell, and it is restarted on the way."""
     machine = ChartMachine(_chart(W3C / f"{name}.scxml"), "w3c")
@@ -132,12 +133,12 @@ def test_a_test_of_the_w3c_ends_in_its_state_pass_as_a_machine(name: str) -> Non
     assert run_virtually(main()) == (("pass",), "completed")
 
 
-@pytest.mark.parametrize("name", W3C_LEFT_OUT)
+@table("name", W3C_LEFT_OUT)
 def test_a_test_of_the_w3c_is_left_out_only_as_long_as_it_fails(name: str) -> None:
     assert _is_refused_or_fails(name)
 
 
-@pytest.mark.parametrize("name", [name for name, reason in W3C_LEFT_OUT.items() if reason == HTTP])
+@table("name", [name for name, reason in W3C_LEFT_OUT.items() if reason == HTTP])
 def test_a_chart_that_needs_http_says_so_with_the_line(name: str) -> None:
     path = W3C / f"{name}.scxml"
     chart = _chart(path)
@@ -171,13 +172,13 @@ def _played(name: str) -> tuple[list[list[str]], list[list[str]]]:
     return found, wanted
 
 
-@pytest.mark.parametrize("name", [name for name in SCION_TESTS if name not in SCION_LEFT_OUT])
+@table("name", [name for name in SCION_TESTS if name not in SCION_LEFT_OUT])
 def test_a_script_of_scion_leads_through_its_states(name: str) -> None:
     found, wanted = _played(name)
     assert found == wanted
 
 
-@pytest.mark.parametrize("name", SCION_LEFT_OUT)
+@table("name", SCION_LEFT_OUT)
 def test_a_script_of_scion_is_left_out_only_as_long_as_it_fails(name: str) -> None:
     try:
         found, wanted = _played(name)
@@ -186,9 +187,7 @@ def test_a_script_of_scion_is_left_out_only_as_long_as_it_fails(name: str) -> No
     assert found != wanted
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, reason in SCION_LEFT_OUT.items() if reason == ECMASCRIPT and "32" not in name]
-)
+@table("name", [name for name, reason in SCION_LEFT_OUT.items() if reason == ECMASCRIPT and "32" not in name])
 def test_a_chart_that_needs_ecmascript_says_so(name: str) -> None:
     """All but the two that compare maps, which only fails when it is evaluated."""
     notes = describe(_chart(SCION / f"{name}.scxml", datamodel="ecmascript"))

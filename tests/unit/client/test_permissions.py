@@ -19,6 +19,7 @@ from holdfast.client.people.tenant_store import TenantStore
 from holdfast.errors import CallerError, HoldfastError, NotPermitted
 from holdfast.people.permissions import LEAST, OPERATE, RULE
 from holdfast.store import protocol as p
+from tests.scope import one_stays
 from tests.unit.client.operations import (
     CALLS,
     CLASSES,
@@ -192,7 +193,7 @@ async def furnished(url: str) -> AsyncIterator[tuple[Holdfast, Things, Things]]:
         yield app, things[0], things[1]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=one_stays(["memory", "sqlite"]))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
 

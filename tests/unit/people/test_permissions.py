@@ -9,10 +9,11 @@ from holdfast.people import tokens
 from holdfast.people.caller import Caller
 from holdfast.people.permissions import LEAST, OPERATE, Refusal, is_scope, judge
 from holdfast.people.users import User, check_rulers, user_key, user_subject
+from tests.tables import table
 
 
-@pytest.mark.parametrize("operation", LEAST)
-@pytest.mark.parametrize("level", range(1, 7))
+@table("operation", LEAST)
+@table("level", range(1, 7))
 def test_an_operation_is_for_its_level_and_those_above(operation: str, level: int) -> None:
     """In one's own tenant; in another it is hidden, whatever the level."""
     needed, caller = LEAST[operation], Caller("acme", "ann", level)
