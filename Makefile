@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.holdfast-installed
 SEED   ?= 1
 STEPS  ?= 3
 COUNT  ?= 1
-JOBS   ?= 3
+JOBS   ?= 4
 STORE  ?= memory://
 RUNS   ?= 1000000
 KEYS   ?= 200
@@ -18,7 +18,7 @@ EVENTS ?= 20000
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
 
-# JOBS is one process more than a small machine has processors: tests wait for clocks and processes a third of their time.
+# JOBS is twice what a small machine has of processors: tests wait for clocks and processes a third of their time.
 
 # Databases of tests live in memory where there is enough of it: waiting for a disk would be most of the time of a test.
 MEMORY := /dev/shm
@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-slice test-long lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -53,12 +53,13 @@ orders: $(STAMP) ## Take orders for many keys through payment, parcel, deadline 
 serve: $(STAMP) ## Serve the console with some runs to look at, and print the link to it
 	@$(BIN)/python examples/console/serve.py
 
-test: lint imports browser ## All checks that must pass before a commit
-	@$(BIN)/python -m compileall -q -j 0 src
-	@# Types are checked beside the tests, which leave a processor free now and then, and their errors are shown last.
-	@said=$$(mktemp); $(BIN)/mypy > $$said 2>&1 & types=$$!; \
-	$(TESTS); tests=$$?; \
-	wait $$types; types=$$?; cat $$said; rm -f $$said; exit $$((tests + types))
+test: lint imports units ## All checks that must pass before a commit, in four minutes: make test SEED=7 DAY=2026-03-29
+
+test-slice: $(STAMP) browser ## A seventh of the tests that `test` leaves out, another one each day: make test-slice DAY=2026-03-29
+	@HOLDFAST_TESTS=slice $(TESTS)
+
+test-long: ## All tests, and all that random tests can try (an hour)
+	@HOLDFAST_TESTS=long $(MAKE) test
 
 lint: $(STAMP) ## Style, by ruff
 	$(BIN)/ruff check .
@@ -74,12 +75,9 @@ types: $(STAMP) ## Types, by mypy
 imports: $(STAMP) ## Layers, by import-linter
 	$(BIN)/lint-imports
 
-units: $(STAMP) ## All tests
+units: $(STAMP) browser ## The tests alone; types are checked by one of them
 	@$(BIN)/python -m compileall -q -j 0 src
-	$(TESTS)
-
-test-long: ## The same, with all that random tests can try (an hour)
-	HOLDFAST_LONG_TESTS=1 $(MAKE) test
+	@$(TESTS)
 
 browser: $(STAMP) ## Fetch a Chromium for the tests of the console, where there is none (needs Node.js)
 	@$(BIN)/python -m tests.browser

@@ -1,4 +1,5 @@
-"""In a full session, every test that the conformance page names must have run and passed.
+"""In a full session, every test that the conformance page names must have passed, but those that the session leaves
+out, and each row must have one that ran.
 
 Outcomes are gathered in the process that gets all reports: the only one, or the controller of xdist. A session that
 runs only a part of the suite is not checked.
@@ -8,8 +9,11 @@ Assertions in the shipped store suite are rewritten, so that a failure shows the
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -21,7 +25,8 @@ from holdfast.programs.function.decorators import STEPS, WORKFLOWS
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.machine import MACHINES
 from holdfast.testing.postgres import PostgresServer, server
-from tests.docs.conformance import ROOT, plain, rows, unproved
+from tests import scope
+from tests.docs.conformance import LEFT_OUT, ROOT, plain, rows, unproved
 
 pytest.register_assert_rewrite("holdfast.testing.stores")
 
@@ -83,6 +88,54 @@ def _group_of(file: str) -> str | None:
     return found[1] if found else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis begins at the day's seed, too: its plugin reads the option after this."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(scope.SEED)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Processes of xdist share the work of rewriting the asserts of the tests: it would take each of them 15 seconds.
+
+    Each begins with modules of its own. What it has rewritten is kept in files, where the others find it.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or sys.dont_write_bytecode or not _is_whole(session.config):
+        return
+    number = int(worker["workerid"].removeprefix("gw"))
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))[number :: worker["workercount"]]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # pytest reports it when it collects the module
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what ``tests/scope.py`` leaves out, but no test whose id is on the command line."""
+    named = tuple(argument for argument in config.args if "::" in argument)
+    stays: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        stays[item.nodeid.startswith(named) or not scope.is_left_out(item)].append(item)
+    items[:] = stays[True]
+    config.hook.pytest_deselected(items=stays[False])
+    config.stash[LEFT_OUT] = {plain(item.nodeid) for item in stays[False]}
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = sorted(config.stash[LEFT_OUT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of xdist has ended: it says what it left out, and all of them left out the same."""
+    node.config.stash[LEFT_OUT] = set(getattr(node, "workeroutput", {}).get("left_out", ()))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say what is run, and the seed that plays it again."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput"):
+        terminal.write_line(scope.describe())
+
+
 _outcomes: dict[str, set[str]] = {}
 _complaints: list[str] = []
 
@@ -104,23 +157,30 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 _NARROWING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise", "collectonly", "maxfail")
 
 
-def _is_full(config: pytest.Config) -> bool:
-    """Whether this process gets the reports of all tests, and the session runs the whole suite."""
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether the session runs the whole suite, or the tests of it that its scope has."""
     narrowed = any(config.getoption(name, None) for name in _NARROWING)
     paths = {argument.rstrip("/") for argument in config.args}
-    return not narrowed and not hasattr(config, "workerinput") and paths <= {"tests", str(config.rootpath / "tests")}
+    return not narrowed and paths <= {"tests", str(config.rootpath / "tests")}
+
+
+def _is_full(config: pytest.Config) -> bool:
+    """Whether this process gets the reports of all tests, and the session runs the whole suite."""
+    return _is_whole(config) and scope.SCOPE != scope.SLICE and not hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not _is_full(session.config):
         return
-    _complaints.extend(unproved(rows(), _outcomes))
+    _complaints.extend(unproved(rows(), _outcomes, session.config.stash[LEFT_OUT]))
     if _complaints:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(scope.describe())
     if _complaints:
         terminalreporter.section("docs/conformance.md names tests that prove nothing", red=True)
         for complaint in _complaints:

@@ -7,8 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +155,6 @@ async def storm(
         await asyncio.sleep(chance.uniform(*seconds))
         group.kill(victim)
         group.start()
-
-
-@contextmanager
-def chosen_seed() -> Iterator[int]:
-    """A new seed, printed if the test fails; ``HOLDFAST_TEST_SEED`` repeats one."""
-    seed = int(os.environ.get("HOLDFAST_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"seed {seed}: HOLDFAST_TEST_SEED={seed} repeats it")
-    yield seed
 
 
 async def start_all(app: Holdfast, workflow: Any, count: int, *args: Any, first: int = 0) -> None:

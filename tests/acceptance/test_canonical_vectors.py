@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.journal import cbor
 from tests.acceptance.corpora import CORPORA
+from tests.tables import table
 
 CBOR = CORPORA / "cbor"
 VECTORS = CORPORA / "agentos" / "test-vectors"
@@ -49,7 +50,7 @@ DIAGNOSED: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("example", appendix_a(), ids=lambda example: example["hex"])
+@table("example", appendix_a(), ids=lambda example: example["hex"])
 def test_the_examples_of_the_rfc_are_read_and_written_or_refused(example: dict[str, Any]) -> None:
     """Canonical bytes give the value and are given by it; other forms of a value, and tags, are refused."""
     data = bytes.fromhex(example["hex"])
@@ -120,7 +121,7 @@ def _short_float(item: bytes) -> bytes:
     return item
 
 
-@pytest.mark.parametrize("fixture", fixtures(), ids=name_of)
+@table("fixture", fixtures(), ids=name_of)
 def test_a_dag_cbor_fixture_is_canonical_but_for_long_floats_and_links(fixture: Path) -> None:
     """DAG-CBOR has our order of members and our numbers. Its floats always take eight bytes and its links are tags: we
     refuse both forms, and accept the same data with short floats."""

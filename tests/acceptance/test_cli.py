@@ -165,6 +165,7 @@ def test_the_stores_upkeep(folder: Folder) -> None:
     assert folder.call("prune", "--older-than", "30d", "--dry-run") == "0 runs would be deleted\n"
 
 
+@pytest.mark.long
 def test_the_same_commands_work_on_postgresql(folder: Folder, postgres: PostgresServer) -> None:
     """Only the store's URL differs."""
     folder.environment["HOLDFAST_STORE"] = postgres.schema_url()

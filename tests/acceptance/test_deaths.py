@@ -11,6 +11,7 @@ from holdfast import Holdfast
 from holdfast.client.views.timeline import fold
 from holdfast.runs.journals import read, row_of
 from tests.acceptance.processes import WorkerGroup, eventually, until, until_status
+from tests.scope import one_stays
 
 LIMIT = 3
 
@@ -136,7 +137,7 @@ def test_a_step_that_kills_its_process_counts_against_the_run(tmp_path: Path, ur
 
 
 @pytest.mark.parametrize("queued", [False, True])
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", one_stays(["sqlite", "postgres"]))
 def test_a_step_that_is_begun_again_can_see_it(
     tmp_path: Path, request: pytest.FixtureRequest, url: str, store: str, queued: bool
 ) -> None:

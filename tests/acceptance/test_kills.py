@@ -26,14 +26,13 @@ from tests.acceptance.evidence import (
 from tests.acceptance.processes import (
     WorkerGroup,
     WorkerProcess,
-    chosen_seed,
     eventually,
     sqlite_url,
     start_all,
     storm,
     until_completed,
 )
-from tests.volume import volume
+from tests.scope import SEED, one_stays, volume
 
 PORTION = 20
 """So many runs are started before each kill."""
@@ -61,9 +60,8 @@ def _stormed(folder: Path, url_of: Callable[[Path], str], workers: int, kills: i
     for number in range(4):
         place = folder / f"storm-{number}"
         place.mkdir()
-        with chosen_seed() as seed:
-            if asyncio.run(_survive(url_of(place), place, workers, kills, seed + number, workflow)):
-                return place
+        if asyncio.run(_survive(url_of(place), place, workers, kills, SEED + number, workflow)):
+            return place
     raise AssertionError("no kill came during a step, in four storms: this test proves nothing")
 
 
@@ -107,7 +105,7 @@ async def _swept(folder: Path) -> None:
     assert _alive_files(folder) == []
 
 
-@pytest.mark.parametrize(("workers", "kills", "workflow"), [(1, ALONE, "total_of"), (3, THREE, "mixed")])
+@pytest.mark.parametrize(("workers", "kills", "workflow"), one_stays([(3, THREE, "mixed"), (1, ALONE, "total_of")]))
 def test_a_storm_of_kills_on_sqlite_loses_nothing_and_repeats_nothing(
     tmp_path: Path, workers: int, kills: int, workflow: str
 ) -> None:
@@ -119,6 +117,7 @@ def test_a_storm_of_kills_on_sqlite_loses_nothing_and_repeats_nothing(
     asyncio.run(_swept(place))
 
 
+@pytest.mark.long
 def test_a_storm_of_kills_on_postgresql_loses_nothing_and_repeats_nothing(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -183,11 +182,10 @@ def test_steps_under_way_when_a_stop_comes_end_and_are_never_run_again(tmp_path:
 
 def test_a_graceful_stop_at_any_moment_hands_back_and_runs_nothing_twice(tmp_path: Path) -> None:
     """On SIGTERM, steps that end within the grace time are recorded; the next worker does the rest."""
-    with chosen_seed() as seed:
-        asyncio.run(_relay(sqlite_url(tmp_path / "storm.db"), tmp_path, seed))
+    asyncio.run(_relay(sqlite_url(tmp_path / "storm.db"), tmp_path, SEED))
 
 
+@pytest.mark.long
 def test_a_graceful_stop_on_postgresql_runs_nothing_twice(tmp_path: Path, postgres: PostgresServer) -> None:
     """The same on PostgreSQL."""
-    with chosen_seed() as seed:
-        asyncio.run(_relay(postgres.schema_url(), tmp_path, seed))
+    asyncio.run(_relay(postgres.schema_url(), tmp_path, SEED))

@@ -16,8 +16,8 @@ from holdfast.testing.postgres import PostgresServer
 from tests.acceptance import cell_storm_app
 from tests.acceptance.cell_storm_app import KEYS, StormPage, StormTold, page
 from tests.acceptance.evidence import completions, done_again, interrupted, read_log
-from tests.acceptance.processes import WorkerGroup, chosen_seed, eventually, sqlite_url, storm
-from tests.volume import volume
+from tests.acceptance.processes import WorkerGroup, eventually, sqlite_url, storm
+from tests.scope import SEED, volume
 
 WORKERS, KILLS = volume(1, 3), volume(3, 12)
 EVENTS = volume(32, 60)
@@ -104,9 +104,8 @@ def _stormed(folder: Path, url_of: Callable[[Path], str]) -> None:
     for number in range(4):
         place = folder / f"storm-{number}"
         place.mkdir()
-        with chosen_seed() as seed:
-            if asyncio.run(_survive(url_of(place), place, seed + number)):
-                return
+        if asyncio.run(_survive(url_of(place), place, SEED + number)):
+            return
     pytest.fail("no kill came during an effect, in four storms: this test proves nothing")
 
 
@@ -114,6 +113,7 @@ def test_a_storm_of_kills_on_sqlite_loses_no_event_and_doubles_none(tmp_path: Pa
     _stormed(tmp_path, lambda folder: sqlite_url(folder / "storm.db"))
 
 
+@pytest.mark.long
 def test_a_storm_of_kills_on_postgresql_loses_no_event_and_doubles_none(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -143,6 +143,7 @@ async def _outage(server: PostgresServer, folder: Path) -> None:
         await _check(app, folder / "steps.log", count)
 
 
+@pytest.mark.long
 def test_machines_go_on_by_themselves_when_postgresql_was_away(tmp_path: Path, own_postgres: PostgresServer) -> None:
     """The same worker handles what is sent meanwhile, and each effect and timer comes once."""
     asyncio.run(_outage(own_postgres, tmp_path))

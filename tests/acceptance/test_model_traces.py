@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.testing.model_traces.__main__ import followed
 from holdfast.testing.model_traces.trace import ModelTrace, read_trace
 from holdfast.testing.model_traces.walks import random_trace
 from holdfast.testing.postgres import PostgresServer
 from tests.acceptance.processes import sqlite_url
+from tests.scope import volume
 from tests.unit.testing.model_traces.corpus import FILES
-from tests.volume import volume
 
 SEEDS = (4, 11)
 SAMPLE = volume(130, 65)
@@ -30,11 +32,13 @@ def check(url: str) -> None:
         assert report.agrees, f"{name}: {report.problems}"
 
 
+@pytest.mark.long
 def test_traces_are_followed_on_sqlite(tmp_path: Path) -> None:
     """T-41 on SQLite."""
     check(sqlite_url(tmp_path / "traces.db"))
 
 
+@pytest.mark.long
 def test_traces_are_followed_on_postgres(postgres: PostgresServer) -> None:
     """T-41 on PostgreSQL."""
     check(postgres.schema_url())

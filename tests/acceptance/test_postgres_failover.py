@@ -23,6 +23,7 @@ from holdfast.testing.replication import STANDBY, Replicated, Standby, joint_url
 from holdfast.testing.stores.governance.samples import task
 from holdfast.testing.stores.samples import COMPLETED, NOW, deliver, key, leased, start, turn, worker
 from tests.acceptance.together import watched_loop
+from tests.scope import one_stays
 
 RECOVERY_SECONDS = 5.0
 """The limit for work to continue after a promotion; what delays a plain sleep here does not count."""
@@ -123,6 +124,7 @@ async def caught_up(primary: Replicated, standby: Standby) -> None:
 # -- a synchronous standby out of reach ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hurried")
 def test_what_was_acknowledged_survives_the_loss_of_a_primary_with_a_synchronous_standby(servers: Pair) -> None:
     """While the standby is away, nothing is acknowledged, to no process and at no repetition."""
@@ -154,7 +156,7 @@ def test_what_was_acknowledged_survives_the_loss_of_a_primary_with_a_synchronous
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("broken_off", ["pg_cancel_backend", "pg_terminate_backend"])
+@pytest.mark.parametrize("broken_off", one_stays(["pg_cancel_backend", "pg_terminate_backend"]))
 def test_a_wait_for_a_standby_that_was_broken_off_is_no_acknowledgement(unpromoted: Pair, broken_off: str) -> None:
     """Then the run is visible in the table, but Holdfast acknowledges it only when the standby has it."""
     primary, standby = synchronise(unpromoted)
@@ -273,7 +275,7 @@ class Named:
         self._link.symlink_to(server.folder / self._link.name)
 
 
-@pytest.mark.parametrize("moving", [False, True], ids=["several hosts", "a name that moves"])
+@pytest.mark.parametrize("moving", one_stays([False, True]), ids=["several hosts", "a name that moves"])
 def test_a_primary_that_freezes_while_its_standby_is_promoted_delays_nobody_for_long(
     servers: Pair, moving: bool
 ) -> None:
@@ -299,6 +301,7 @@ def test_a_primary_that_freezes_while_its_standby_is_promoted_delays_nobody_for_
     assert runs_on(standby, url) == {"before", "a"}
 
 
+@pytest.mark.long
 def test_an_old_primary_that_still_runs_is_abandoned_for_the_promoted_standby(
     servers: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -355,6 +358,7 @@ async def with_retries_until_refused(store: PostgresStore) -> None:
     raise refused
 
 
+@pytest.mark.long
 def test_nobody_is_taken_for_dead_for_having_lost_the_primary(servers: Pair) -> None:
     """The locks of live workers are not replicated: on a promoted standby no worker has one at first."""
     primary, standby = servers

@@ -6,14 +6,16 @@ import asyncio
 import random
 from pathlib import Path
 
+import pytest
+
 from holdfast import Holdfast
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.replication import STANDBY, Replicated, Standby, joint_url, pair
 from tests.acceptance import storm_app
 from tests.acceptance.evidence import check_steps, check_store, results_of, rows_of
-from tests.acceptance.processes import WorkerGroup, chosen_seed, eventually, start_all, until_completed
+from tests.acceptance.processes import WorkerGroup, eventually, start_all, until_completed
 from tests.acceptance.test_kills import workers_on
-from tests.volume import volume
+from tests.scope import SEED, volume
 
 RUNS = 300
 OUTAGE_SECONDS = volume(8.0, 20.0)
@@ -54,8 +56,7 @@ async def _crashes(server: PostgresServer, folder: Path, seed: int) -> None:
 
 def test_a_server_that_crashes_under_load_only_costs_time(tmp_path: Path, own_postgres: PostgresServer) -> None:
     """``pg_ctl stop -m immediate`` and start, three times: the same worker processes finish every run."""
-    with chosen_seed() as seed:
-        asyncio.run(_crashes(own_postgres, tmp_path, seed))
+    asyncio.run(_crashes(own_postgres, tmp_path, SEED))
 
 
 async def _outage(server: PostgresServer, folder: Path) -> None:
@@ -82,6 +83,7 @@ async def _outage(server: PostgresServer, folder: Path) -> None:
         await _check(app, folder / "steps.log")
 
 
+@pytest.mark.long
 def test_a_long_outage_is_logged_and_survived_without_help(tmp_path: Path, own_postgres: PostgresServer) -> None:
     """Many seconds without a server, with leases of two: the worker logs it, continues by itself, finishes all."""
     asyncio.run(_outage(own_postgres, tmp_path))
@@ -105,8 +107,9 @@ async def _promotion(primary: Replicated, standby: Standby, folder: Path, seed: 
         await _check(app, folder / "steps.log")
 
 
+@pytest.mark.long
 def test_a_synchronous_standby_promoted_under_load_has_everything(tmp_path: Path) -> None:
     """The primary is killed, and the standby takes its place: the same worker processes finish every run."""
-    with chosen_seed() as seed, pair() as (primary, standby):
+    with pair() as (primary, standby):
         primary.wait_for(STANDBY)
-        asyncio.run(_promotion(primary, standby, tmp_path, seed))
+        asyncio.run(_promotion(primary, standby, tmp_path, SEED))

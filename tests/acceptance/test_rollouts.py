@@ -12,6 +12,7 @@ import pytest
 from holdfast import Holdfast, RunHandle
 from holdfast.store import protocol as p
 from tests.acceptance.processes import WorkerGroup, eventually, until, until_status
+from tests.scope import one_stays
 
 HEAD = """
 import asyncio
@@ -109,7 +110,7 @@ class Rollout:
         Path(f"{self.notes}.release").touch()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["sqlite", "postgres"]))
 def rollout(request: pytest.FixtureRequest, tmp_path: Path, url: str) -> Rollout:
     if request.param == "postgres":
         url = request.getfixturevalue("postgres").schema_url()

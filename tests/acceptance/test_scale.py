@@ -16,13 +16,13 @@ import pytest
 from holdfast import Holdfast, WorkerOptions, receive, step, workflow
 from holdfast.testing.postgres import PostgresServer
 from tests.acceptance.processes import eventually, sqlite_url, until_completed, until_status
-from tests.volume import volume
+from tests.scope import volume
 
 WAITING = 10_000
-WAITING_THERE = volume(4_000, 10_000)
+WAITING_THERE = volume(2_500, 10_000)
 """On PostgreSQL, where they differ in nothing but the rows."""
 BYTES_PER_RUN = 2048
-LONG = volume(4_000, 10_000)
+LONG = volume(2_000, 10_000)
 
 done: list[int] = []
 
@@ -101,6 +101,7 @@ def _in_a_new_process(url: str, runs: int) -> None:
         process.submit(_let_wait, url, runs).result()
 
 
+@pytest.mark.long
 def test_ten_thousand_runs_wait_on_sqlite_without_task_thread_or_memory_each(tmp_path: Path) -> None:
     """A waiting run is a row: under 2 KiB of memory each, no task, no thread; and all of them wake."""
     _in_a_new_process(sqlite_url(tmp_path / "holdfast.db"), WAITING)

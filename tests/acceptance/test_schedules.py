@@ -17,6 +17,7 @@ from holdfast.testing.postgres import PostgresServer
 from holdfast.worker.roles.scheduler import LOOK_SECONDS
 from tests.acceptance import clockwork_app
 from tests.acceptance.processes import WorkerGroup, eventually, sqlite_url
+from tests.scope import one_stays
 
 APP = Path(clockwork_app.__file__)
 KILLS = 3
@@ -24,7 +25,7 @@ SOON = datetime.timedelta(seconds=LOOK_SECONDS / 2)
 """A scheduler that was not woken would look later."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["sqlite", "postgres"]))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "clockwork.db")

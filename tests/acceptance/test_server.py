@@ -156,6 +156,7 @@ def test_a_server_that_cannot_listen_says_why(tmp_path: Path) -> None:
     assert server.stop(signal.SIGINT) == 0
 
 
+@pytest.mark.long
 def test_the_link_to_a_server_without_users_is_the_same_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,6 @@ from tests.acceptance.evidence import check_steps, check_store, results_of, rows
 from tests.acceptance.processes import (
     ROOT,
     SECONDS,
-    chosen_seed,
     eventually,
     sqlite_url,
     start_all,
@@ -32,7 +31,7 @@ from tests.acceptance.processes import (
     until_completed,
 )
 from tests.acceptance.test_kills import workers_on
-from tests.volume import volume
+from tests.scope import SEED, volume
 
 
 @step
@@ -61,10 +60,10 @@ async def _kill_committers(url: str, folder: Path, seed: int) -> None:
         await check_store(app)
 
 
+@pytest.mark.long
 def test_kills_in_the_middle_of_commits_leave_a_sound_database(tmp_path: Path) -> None:
     """A transaction is written completely or not at all: the file is sound, every journal verifies, every run ends."""
-    with chosen_seed() as seed:
-        asyncio.run(_kill_committers(sqlite_url(tmp_path / "storm.db"), tmp_path, seed))
+    asyncio.run(_kill_committers(sqlite_url(tmp_path / "storm.db"), tmp_path, SEED))
     connection = sqlite3.connect(tmp_path / "storm.db")
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()

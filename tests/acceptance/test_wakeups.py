@@ -84,6 +84,7 @@ def test_an_idle_worker_in_another_process_is_woken_within_300_milliseconds(
         workers.stop()
 
 
+@pytest.mark.long
 def test_commands_hint_by_option_and_by_environment(redis: RedisServer, deaf_app: Path, tmp_path: Path) -> None:
     """A command that changes something sends its hint before it ends."""
     url = f"sqlite:///{tmp_path}/holdfast.db"

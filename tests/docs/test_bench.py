@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.docs.pages import ROOT
 
 GATE = """
@@ -80,18 +82,21 @@ def test_the_bench_of_the_gate_runs(tmp_path: Path) -> None:
     assert figures["evidence_bytes"] > 0
 
 
+@pytest.mark.long
 def test_the_bench_of_schedules_runs(tmp_path: Path) -> None:
     """More of them than one look finds, and two schedulers: none is lost, and none is started twice."""
     figures = _run(SCHEDULES, str(tmp_path))
     assert (figures["schedules"], figures["lost"], figures["moved_twice"]) == (700, 0, 0)
 
 
+@pytest.mark.long
 def test_the_bench_of_machines_runs(tmp_path: Path) -> None:
     """No event is lost in the states, with and without effects."""
     figures = _run(MACHINES, str(tmp_path))
     assert [(each["events"], each["lost"]) for each in figures.values()] == [(300, 0), (600, 0)]
 
 
+@pytest.mark.long
 def test_the_workloads_run() -> None:
     """Each gives figures and no error."""
     results = _run(WORKLOADS)
@@ -99,6 +104,7 @@ def test_the_workloads_run() -> None:
     assert [name for name, lines in results.items() for line in lines.values() if "error" in line] == []
 
 
+@pytest.mark.long
 def test_the_bench_of_serving_runs(tmp_path: Path) -> None:
     """It fills a store, asks for every list and page, and its streams hear of what is started."""
     figures = _run(SERVING, str(tmp_path))

@@ -5,12 +5,14 @@ The hooks in ``tests/conftest.py`` check at the end of a full session that these
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.docs.conformance import OPEN, ROOT, Row, plain, rows, unproved
+from tests.docs.conformance import LEFT_OUT, OPEN, ROOT, Row, plain, rows, unproved
+from tests.scope import LONG, VARIABLE
 
 REQUIRED = [
     *(f"J-{number:02d}" for number in range(1, 49)),
@@ -54,7 +56,7 @@ def test_every_test_on_the_page_is_collected(request: pytest.FixtureRequest) -> 
     named = {proof for row in rows() for proof in row.proofs}
     files = {proof.partition("::")[0] for proof in named}
     assert sorted(file for file in files if not (ROOT / file).exists()) == []
-    collected = {plain(item.nodeid) for item in request.session.items}
+    collected = {plain(item.nodeid) for item in request.session.items} | request.config.stash[LEFT_OUT]
     others = {proof.partition("::")[0] for proof in named - collected}
     assert sorted(named - collected - _collected(others)) == []
 
@@ -64,7 +66,10 @@ def _collected(files: set[str]) -> set[str]:
     if not files:
         return set()
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    listed = subprocess.run([*command, *sorted(files)], cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, VARIABLE: LONG}
+    listed = subprocess.run(
+        [*command, *sorted(files)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     return {plain(line) for line in listed.stdout.splitlines() if "::" in line}
 
 
@@ -73,6 +78,16 @@ def test_a_test_that_did_not_run_was_skipped_or_failed_proves_nothing() -> None:
     table = [Row("J-01", "claim", ("a::x", "a::y")), Row("J-02", "claim", ("a::z", "a::w"))]
     outcomes = {"a::x": {"passed"}, "a::y": {"passed", "skipped"}, "a::z": {"failed"}}
     assert unproved(table, outcomes) == ["J-01: a::y skipped", "J-02: a::z failed", "J-02: a::w did not run"]
+
+
+def test_a_row_keeps_a_proof_that_is_not_left_out() -> None:
+    """What a session leaves out need not have run, what it ran must have passed, and no row goes without."""
+    table = [Row("J-01", "claim", ("a::x", "a::y")), Row("J-02", "claim", ("a::y",)), Row("J-03", "claim", ("a::z",))]
+    outcomes = {"a::x": {"passed"}, "a::z": {"failed"}}
+    assert unproved(table, outcomes, {"a::y", "a::z"}) == [
+        "J-02: all of its proofs are left out: one of them must not be long",
+        "J-03: a::z failed",
+    ]
 
 
 def test_a_proof_in_the_store_suite_stands_for_every_store() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.docs.pages import ROOT, all_blocks, blocks
 from tests.docs.reader import Reader, file_of
+from tests.scope import one_stays
 
 README = ROOT / "README.md"
 FIRST_PAGES = (
@@ -25,6 +26,12 @@ FIRST_PAGES = (
 CRASHES = {"README.md": ("python shop.py",)}
 """The README's first program ends itself with an error when it is run for the first time."""
 
+for_each_page = pytest.mark.parametrize(
+    "page",
+    one_stays(FIRST_PAGES),
+    ids=lambda page: page.name,
+)
+
 pytestmark = [pytest.mark.xdist_group("first_steps"), pytest.mark.timeout(300)]
 
 
@@ -34,7 +41,7 @@ def test_the_wheel_runs_and_not_the_checkout(installed: dict[str, str], tmp_path
     subprocess.run(["python", "-c", script], env=installed, cwd=tmp_path, check=True)
 
 
-@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+@for_each_page
 def test_a_reader_who_follows_the_page_sees_what_it_shows(
     page: Path, installed: dict[str, str], tmp_path: Path
 ) -> None:
@@ -43,7 +50,7 @@ def test_a_reader_who_follows_the_page_sees_what_it_shows(
         assert reader.follow(page, CRASHES.get(page.name, ())) > 5
 
 
-@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+@for_each_page
 def test_a_program_can_be_run_again(page: Path, installed: dict[str, str], tmp_path: Path) -> None:
     """No program crashes, or waits forever, because it was run before."""
     programs = []
@@ -57,7 +64,7 @@ def test_a_program_can_be_run_again(page: Path, installed: dict[str, str], tmp_p
         subprocess.run(["python", program], env=installed, cwd=tmp_path, check=True, timeout=120)
 
 
-@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+@for_each_page
 def test_a_file_of_the_page_does_nothing_when_it_is_imported(
     page: Path, installed: dict[str, str], tmp_path: Path
 ) -> None:

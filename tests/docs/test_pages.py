@@ -17,6 +17,7 @@ from holdfast.server.openid.settings import read_settings
 from holdfast.worker.options import WorkerOptions
 from tests.docs import advice, definition_format, http_api, reference
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links
+from tests.tables import table
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 SECURITY = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -39,13 +40,13 @@ def test_the_page_of_the_http_api_is_what_its_table_says() -> None:
     assert http_api.write() == http_api.PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [*holdfast.__all__, *views.__all__, *testing.__all__])
+@table("name", [*holdfast.__all__, *views.__all__, *testing.__all__])
 def test_every_public_name_is_in_the_reference(name: str) -> None:
     """Each exported name is documented: under a heading, or in the table of errors."""
     assert f"\n### {name}\n" in REFERENCE or f"| **`{name}`** |" in REFERENCE
 
 
-@pytest.mark.parametrize("kind", reference.classes(), ids=lambda kind: kind.__name__)
+@table("kind", reference.classes(), ids=lambda kind: kind.__name__)
 def test_every_error_is_in_the_reference_with_its_code(kind: type[HoldfastError]) -> None:
     """An error that is not in the table cannot be looked up."""
     assert any(f"`{kind.__name__}`" in line and f"| `{kind.code}` |" in line for line in REFERENCE.splitlines())
@@ -131,7 +132,7 @@ def test_the_exports_are_sorted() -> None:
     assert all(hasattr(holdfast, name) for name in holdfast.__all__)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@table("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_resolve(page: Path) -> None:
     """The file of a link exists, and has the heading that the link names."""
     for link in links(page):

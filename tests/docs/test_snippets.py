@@ -13,6 +13,7 @@ from holdfast.cli.main import COMMANDS, main
 from tests.docs.pages import PAGES, ROOT, all_blocks, blocks, commands, mentions
 from tests.docs.test_first_steps import FIRST_PAGES
 from tests.fork_server import fork_server
+from tests.tables import table
 
 WITH_PYTHON = [page for page in PAGES if page not in FIRST_PAGES and blocks(page, "python")]
 WITH_COMMANDS = [page for page in PAGES if any(commands(page))]
@@ -44,7 +45,7 @@ def test_few_blocks_are_not_run() -> None:
     assert not_run == [("README.md", "console"), *[("server.md", "console")] * 2, ("slack.md", "console")]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+@table("page", WITH_COMMANDS, ids=lambda page: page.name)
 def test_every_command_shown_can_be_parsed(page: Path) -> None:
     """Its name, options and arguments exist."""
     for line in commands(page):
@@ -57,7 +58,7 @@ def test_every_command_shown_can_be_parsed(page: Path) -> None:
             pytest.fail(f"{page.name}: {line}: {error.format_message()}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@table("page", PAGES, ids=lambda page: page.name)
 def test_every_command_in_the_prose_exists(page: Path) -> None:
     """The text names no command that does not exist."""
     assert set(mentions(page)) <= set(COMMANDS)

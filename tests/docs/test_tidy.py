@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.tables import table
 
 pytestmark = pytest.mark.xdist_group("tidy")
 
@@ -112,7 +113,7 @@ def test_functions_are_short() -> None:
     assert long - LONG_FUNCTIONS.keys() == set()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
+@table("path", SOURCES, ids=_name)
 def test_a_module_says_what_it_owns(path: Path) -> None:
     """A module opens with a docstring."""
     assert _outline(path).docstring.strip() != ""

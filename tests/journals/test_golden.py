@@ -14,10 +14,11 @@ from holdfast.journal.payload import CBOR
 from holdfast.runs.segments import unseal
 from tests.journals import programs, record
 from tests.journals.golden import FOLDER, Golden, all_of_them, listing, status_name
+from tests.tables import table
 
 GOLDEN = all_of_them()
 
-every_journal = pytest.mark.parametrize("golden", GOLDEN.values(), ids=GOLDEN)
+every_journal = table("golden", GOLDEN.values(), ids=lambda golden: golden.about)
 
 
 @every_journal

@@ -14,10 +14,8 @@ from typing import Final
 import pytest
 
 from tests.laws.acts.runner import play
-from tests.volume import volume
+from tests.scope import play_seeds
 
-SEEDS: Final = volume(100, 1000)
-CHUNK: Final = 25
 COVERING: Final = (7, 10, 11, 19, 36)
 FINDING: Final = (1100, 5654, 2, 3, 4, 6, 8, 11, 18, 32, 34, 36, 43, 52)
 REACHED: Final = (
@@ -46,11 +44,9 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS, CHUNK))
-def test_every_act_is_done_once_and_taken_back_once(first: int) -> None:
+def test_every_act_is_done_once_and_taken_back_once() -> None:
     """Each seed is programs, a world and a schedule."""
-    for seed in range(first, first + CHUNK):
-        play(seed)
+    play_seeds(play, 3.0)
 
 
 @pytest.mark.parametrize("seed", FINDING)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.cells import tree
 from holdfast.cells.nodes import read_node
 from holdfast.cells.proofs import ProofRefused, check_proof, prove
-from tests.volume import volume
+from tests.scope import volume
 
 lawful = settings(deadline=None, print_blob=True, max_examples=volume(50, 100))
 

@@ -26,7 +26,7 @@ from holdfast.programs.machine.charts import (
 )
 from holdfast.programs.machine.charts.structure import structure_of
 from tests.charts import illegal
-from tests.volume import volume
+from tests.scope import volume
 
 HISTORIES = ("shallow", "deep")
 LIMITS = ChartLimits(microsteps=20, cost=20_000)

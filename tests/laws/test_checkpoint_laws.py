@@ -18,8 +18,8 @@ from holdfast.programs.function.values import encode
 from tests.laws.driver import TURNS, Driver
 from tests.laws.programs import MAX_ATTEMPTS
 from tests.runs import Run, cancel, signal
+from tests.scope import volume
 from tests.strands import Script, script, strands
-from tests.volume import volume
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 14)

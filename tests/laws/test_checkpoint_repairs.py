@@ -30,12 +30,12 @@ from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLo
 from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.programs import SIGNALS, Unlucky, World, world
 from tests.laws.test_checkpoint_laws import Constant
+from tests.scope import volume
 from tests.simulation.chronicle import Watched
 from tests.simulation.workload import QUEUE
 from tests.strands import Script, Strands, script, strands
-from tests.volume import volume
 
-SEEDS: Final = range(volume(8, 40))
+SEEDS: Final = range(volume(4, 40))
 OPTIONS: Final = WorkerOptions(checkpoint_events=3, warm_limit=0, queues={QUEUE: 2}, grace_seconds=0.0)
 KEY: Final = p.Key("default", "one")
 

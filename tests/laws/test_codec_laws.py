@@ -19,7 +19,7 @@ from holdfast.journal.promise import JoinSetId, PromiseId
 from holdfast.journal.render import line
 from tests.laws.driver import finished
 from tests.laws.programs import tree
-from tests.volume import volume
+from tests.scope import volume
 
 ROOT = PromiseId(b"\7" * 32)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.errors import SchemaMismatch
 from holdfast.programs.machine.flat_writer import flat_writer
 from holdfast.programs.machine.schemas import ValueSchema
-from tests.volume import volume
+from tests.scope import volume
 
 
 @dataclass

@@ -13,7 +13,7 @@ from holdfast.journal import events as e
 from tests.laws.driver import TURNS, Driver, finished
 from tests.laws.programs import Gather, Join, Node, Perform, Race, Timeout, play, tree
 from tests.runs import Run, cancel, check_replay, signal
-from tests.volume import volume
+from tests.scope import volume
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 14)

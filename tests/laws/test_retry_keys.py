@@ -13,15 +13,12 @@ import contextlib
 import random
 from typing import Any, ClassVar, Final
 
-import pytest
-
 from holdfast import Holdfast, RunCancelled, RunFailed, RunHandle, StepFailed, step, step_info, uuid, workflow
 from holdfast.errors import HoldfastError
 from tests.laws.payments import Provider
+from tests.scope import each_seed
 from tests.unit.worker.ground import Ground
-from tests.volume import volume
 
-SEEDS: Final = range(volume(150, 20_000))
 DEPTH: Final = 3
 
 
@@ -258,8 +255,7 @@ def play(seed: int) -> list[str]:
     return [f"{problem} (seed {seed}: {items})" for problem in dict.fromkeys(problems)]
 
 
-@pytest.mark.parametrize("part", range(10))
-def test_a_retried_run_does_each_act_once_and_pays_for_what_it_ships(part: int) -> None:
+@each_seed(2.0)
+def test_a_retried_run_does_each_act_once_and_pays_for_what_it_ships(seed: int) -> None:
     """Whatever failed before, and however deep the retry."""
-    for seed in SEEDS[part::10]:
-        assert play(seed) == []
+    assert play(seed) == []

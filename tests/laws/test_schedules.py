@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.schedules.planner import CATCH_UP_LIMIT, Clearance, Move, Situation, found, plan, resumed, taken_in
 from holdfast.schedules.schedule import Outcome, Schedule
 from holdfast.schedules.timing import SECOND, Cron, Interval, Once, Timing, count_ticks, last_tick, next_tick
-from tests.volume import volume
+from tests.scope import volume
 
 BEGIN = 1_806_200_000 * SECOND  # a few hours before clocks are set forward in Vienna
 HOUR = 3_600 * SECOND

@@ -17,8 +17,8 @@ from holdfast.errors import RunCancelled, RunEnded, TemplateConflict
 from holdfast.templates.template import TRANSITIONS, TemplateCaps
 from holdfast.testing.engine import virtual_engine
 from holdfast.testing.virtual import run_virtually
+from tests.scope import volume
 from tests.unit.templates import ground
-from tests.volume import volume
 
 CAPS = {"a": 1, "b": 2, "c": None}
 ACTS = ("activate", "pause", "resume", "archive", "new version", "start", "cancel")

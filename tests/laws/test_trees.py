@@ -15,22 +15,18 @@ from typing import Final
 import pytest
 
 from tests.laws.trees.runner import play
-from tests.volume import volume
+from tests.scope import play_seeds
 
-SEEDS: Final = volume(40, 1000)
-CHUNK: Final = 20
-ADVISED: Final = (
-    *(
-        "answer_outcome",
-        "approve",
-        "leave_children",
-        "mend_code",
-        "send_signal",
-        "serve_queue",
-        "serve_step",
-        "start_worker",
-    ),
-)
+ADVISED: Final = [
+    "answer_outcome",
+    "approve",
+    "leave_children",
+    "mend_code",
+    "send_signal",
+    "serve_queue",
+    "serve_step",
+    "start_worker",
+]
 COVERING: Final = (2, 8, 18, 42, 43, 50, 54, 65, 77, 79)
 REACHED: Final = (
     *(f"advice: {code}" for code in ADVISED),
@@ -57,11 +53,9 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS, CHUNK))
-def test_advice_moves_every_tree_to_its_end(first: int) -> None:
+def test_advice_moves_every_tree_to_its_end() -> None:
     """Each seed is programs, a world, a schedule, and people who then do nothing but what they are advised to."""
-    for seed in range(first, first + CHUNK):
-        play(seed)
+    play_seeds(play, 2.0)
 
 
 def test_the_seeds_reach_every_situation() -> None:

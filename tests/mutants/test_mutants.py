@@ -8,9 +8,10 @@ import pytest
 
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.run import ROOT, NoMutant, place
+from tests.tables import table
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@table("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_can_be_made_of_the_present_source(mutant: Mutant) -> None:
     """A mutant whose place has moved away would break nothing, and its survival would say nothing."""
     file = place(ROOT, mutant)

@@ -23,7 +23,7 @@ from holdfast.store.outage import SETTLING_SECONDS, Outage
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
 from tests.simulation.faults import Graves
-from tests.simulation.world import Violation
+from tests.simulation.violation import Violation
 
 Manner = Literal["refused", "silent", "late"]
 """A call during the outage fails at once, or waits and then fails, or is made at once and answered at the end."""

@@ -14,6 +14,7 @@ from tests.laws.definitions.judge import judge_whole
 from tests.laws.machines import mixture
 from tests.laws.sagas import runner
 from tests.laws.sagas.grow import program
+from tests.scope import volume
 from tests.simulation.beside import beside_postgres, beside_sqlite
 from tests.simulation.lockstep import StoresDiffer
 from tests.simulation.machined import simulate_machines
@@ -22,7 +23,6 @@ from tests.simulation.simulate import simulate
 from tests.simulation.templated import simulate_tenants
 from tests.simulation.told import simulate_subscriptions
 from tests.simulation.world import DEFINED, STEERED
-from tests.volume import volume
 
 
 def _saga(seed: int) -> None:
@@ -44,7 +44,7 @@ def _definition(seed: int) -> None:
             pytest.param(simulate, volume((STEERED + 30,), range(STEERED, STEERED + 40)), id="steered"),
             pytest.param(simulate_machines, volume((5,), range(40)), id="machines"),
             pytest.param(simulate_schedules, volume((), range(60)), id="schedules"),
-            pytest.param(simulate_tenants, volume((1,), range(60)), id="tenants"),
+            pytest.param(simulate_tenants, volume((1,), range(60)), id="tenants", marks=pytest.mark.long),
             pytest.param(simulate_subscriptions, volume((), range(60)), id="subscriptions"),
             pytest.param(mixture.play, volume((2,), range(200)), id="mixtures"),
             pytest.param(_saga, volume(range(12), range(1000)), id="sagas"),

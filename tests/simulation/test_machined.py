@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from holdfast.programs.machine.lanes import cell_turn
 from holdfast.programs.machine.lanes.cell_turn import CellTurn, ReceiptArrived
 from holdfast.programs.machine.lanes.envelopes import Envelope
+from tests.scope import volume
 from tests.simulation.machined import simulate_machines
 from tests.simulation.violation import Violation
-from tests.volume import volume
 
 SEEDS = volume([5, 13], range(1, 100))
 FURTHER = range(101, 113)

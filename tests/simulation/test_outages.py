@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from holdfast.store.outage import Outage
+from tests.scope import volume
 from tests.simulation.outages import simulate_outages
-from tests.simulation.world import Violation
-from tests.volume import volume
+from tests.simulation.violation import Violation
 
 SEEDS = volume(range(1, 41), range(1, 1001))
 HAPPENS = (

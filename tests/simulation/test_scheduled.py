@@ -11,9 +11,9 @@ from holdfast.schedules.planner import Move, Situation, plan
 from holdfast.schedules.schedule import Schedule
 from holdfast.schedules.timing import next_tick
 from holdfast.worker.roles import scheduler
+from tests.scope import volume
 from tests.simulation.scheduled import simulate_schedules
 from tests.simulation.violation import Violation
-from tests.volume import volume
 
 SEEDS = volume((1, 2, 5, 6, 9, 10), range(1, 13))
 

@@ -14,9 +14,9 @@ from holdfast.webhooks.occurrences import Occurrence
 from holdfast.webhooks.signatures import signed_headers
 from holdfast.worker.roles import deliverer
 from holdfast.worker.roles.follower import Follower
+from tests.scope import volume
 from tests.simulation.told import simulate_subscriptions
 from tests.simulation.violation import Violation
-from tests.volume import volume
 
 SEEDS = volume((5, 9), range(1, 61))
 

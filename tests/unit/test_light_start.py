@@ -13,6 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.cli.exits import NOT_FOUND
+from tests.scope import one_stays
 
 HEAVY = (
     "anyio",
@@ -147,7 +148,7 @@ def test_whoever_only_looks_at_runs_loads_nothing_that_runs_programs(tmp_path: P
         assert _parts_loaded(_command(*command), tmp_path) == options, command
 
 
-@pytest.mark.parametrize("command", ["tasks", "receipts", "audit", "signal one hello", "cancel one"])
+@pytest.mark.parametrize("command", one_stays(["tasks", "receipts", "audit", "signal one hello", "cancel one"]))
 def test_short_commands_load_neither_policies_nor_programs(command: str, tmp_path: Path) -> None:
     """They read what was written, or write a note and a message. What judges and runs is loaded by who does that."""
     _parts_loaded(FILL, tmp_path)

@@ -14,6 +14,7 @@ from holdfast.server.console.pages.table import NAVIGATION, PAGES
 from tests.acceptance.console.conftest import NewPage
 from tests.acceptance.console.office import Office
 from tests.acceptance.console.screenshots import DOCS, LABELS, labels_of, pictures_of
+from tests.scope import one_stays, volume
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -106,7 +107,7 @@ def test_every_page_is_used_by_keyboard_fits_a_phone_and_asks_nobody_else(new_pa
     page = new_page()
     asked: set[str] = set()
     page.on("request", lambda request: asked.add(request.url.split("/")[2]))
-    for path in pages_of(office):
+    for path in [*pages_of(office)][:: volume(4, 1)]:
         page.set_viewport_size({"width": 1180, "height": 740})
         answer = page.goto(path)
         assert answer is not None
@@ -147,7 +148,7 @@ def test_g_and_a_letter_lead_to_each_page(new_page: NewPage) -> None:
         expect(page.locator("nav[aria-label=Pages] [aria-current]")).to_have_text(re.compile(entry.word))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", one_stays(["dark", "light"]))
 def test_no_page_keeps_anybody_out(new_page: NewPage, office: Office, scheme: str) -> None:
     """axe finds nothing against WCAG 2.2 AA, in light and in dark; and nothing is reported in the browser's console."""
     page = new_page(color_scheme=scheme, bypass_csp=True)
@@ -183,6 +184,7 @@ PLANS = {
 """What a form shows instead of leading elsewhere: the page it is on, the form, what is typed, and what is shown."""
 
 
+@pytest.mark.long
 def test_what_forms_show_keeps_nobody_out(new_page: NewPage, office: Office) -> None:
     """Plans, verdicts, tokens and comparisons are sent by the keyboard, open without an error; axe finds nothing."""
     page = new_page(bypass_csp=True)

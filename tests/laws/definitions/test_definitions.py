@@ -7,18 +7,15 @@ from collections import Counter
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.laws.definitions.grow import RICH, case
 from tests.laws.definitions.judge import judge, judge_whole
 from tests.laws.definitions.moves import MovingWorld
 from tests.laws.definitions.reference import VERBS
-from tests.volume import volume
+from tests.scope import play_seeds, volume
 
-SEEDS: Final = volume(60, 210)
-CHUNK: Final = 15
-WHOLE_SEEDS: Final = volume(6, 25)
+PLAYED: Final = 30
+"""So many seeds of each kind have every verb."""
 ENDS: Final = (0, 1, 3, 5)
 """Seeds that end in every way there is."""
 KNOWN: Final = {
@@ -32,20 +29,17 @@ KNOWN: Final = {
 """Seeds that have broken a law once."""
 
 
-@pytest.mark.parametrize("first", [*range(0, SEEDS // 2, CHUNK), *range(RICH, RICH + SEEDS // 2, CHUNK)])
-def test_the_interpreter_does_what_the_plain_reference_does(first: int) -> None:
+@pytest.mark.parametrize("base", [0, RICH], ids=["plain", "rich"])
+def test_the_interpreter_does_what_the_plain_reference_does(base: int) -> None:
     """D1 to D4, each seed a definition and what happens to its run."""
-    for seed in range(first, first + CHUNK):
-        _judged(seed)
+    play_seeds(_judged, 1.0, base)
 
 
-@settings(max_examples=WHOLE_SEEDS, deadline=None)
-@given(seed=st.integers(0, 2**31))
-def test_whole_engines_do_what_the_plain_reference_does(seed: int) -> None:
+def test_whole_engines_do_what_the_plain_reference_does() -> None:
     """D5 and D6: workers die around every commit, and checkpoints are lost."""
     logging.disable(logging.CRITICAL)  # parked runs and dead workers are meant to be
     try:
-        _judged(seed, whole=True)
+        play_seeds(lambda seed: _judged(seed, whole=True), 2.0)
     finally:
         logging.disable(logging.NOTSET)
 
@@ -63,29 +57,26 @@ def _judged(seed: int, *, whole: bool = False) -> None:
         raise
 
 
-MOVED: Final = volume(15, 60)
 REPEATED: Final = range(volume(5, 20))
 
 
-@pytest.mark.parametrize("first", range(0, MOVED, CHUNK))
-def test_a_run_that_moves_to_the_same_definition_does_the_same(first: int) -> None:
+def test_a_run_that_moves_to_the_same_definition_does_the_same() -> None:
     """D5, with D1 to D4: at any turn, to any node's successor, however often."""
-    moves = 0
-    for seed in range(first, first + CHUNK):
-        try:
-            world = MovingWorld(case(seed))
-            judge(case(seed), world)
-        except Exception as error:
-            error.add_note(f"seed {seed}, with moves")
-            raise
-        moves += world.moves
-    assert moves > CHUNK // 2
+    moved = []
+
+    def judge_moving(seed: int) -> None:
+        world = MovingWorld(case(seed))
+        judge(case(seed), world)
+        moved.append(world.moves)
+
+    play_seeds(judge_moving, 2.0)
+    assert sum(moved) > len(moved) // 2
 
 
 def test_the_cases_reach_every_verb_and_every_end() -> None:
     """A law that is never put to the test proves nothing."""
     words: Counter[str] = Counter()
-    for seed in (*range(SEEDS // 2), *range(RICH, RICH + SEEDS // 2)):
+    for seed in (*range(PLAYED), *range(RICH, RICH + PLAYED)):
         found = case(seed)
         for document in (found.document, *found.children.values()):
             _count(document["steps"], words)

@@ -62,6 +62,7 @@ def modules(root: Path = ROOT) -> tuple[Module, ...]:
     return tuple(Module(str(path.relative_to(root)), ast.parse(path.read_text())) for path in paths)
 
 
+@cache
 def all_patterns() -> list[Pattern]:
     """Every pattern of the package, each at its place."""
     searched = frozenset(_searched())

@@ -6,7 +6,6 @@ import asyncio
 import random
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast
@@ -21,8 +20,8 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.machines.bank import Account, Event, account, events, expected
+from tests.scope import each_seed
 from tests.unit.worker.ground import OPTIONS, Line
-from tests.volume import volume
 
 TENANT = "default"
 
@@ -150,7 +149,7 @@ def _comparable(accounts: dict[str, Account]) -> dict[str, tuple[Any, ...]]:
     }
 
 
-@pytest.mark.parametrize("seed", range(volume(12, 300)))
+@each_seed(1.0)
 def test_every_event_is_handled_once_whatever_dies(seed: int) -> None:
     """No event, effect or timer is lost or doubled, and the order of a cell's own events is that of their commits."""
     given = events(seed, random.Random(seed).randint(1, 25))

@@ -14,12 +14,18 @@ from holdfast.programs.machine.lanes.succession import Succession
 from holdfast.store.memory import changes
 from tests.laws.machines.mixture import play
 from tests.laws.machines.mixture_laws import MixtureViolation
-from tests.volume import volume
+from tests.scope import play_seeds, volume
+
+FINDING = (15, 153, 77, 94, 113)
 
 
-@pytest.mark.parametrize("seeds", volume([[15, 153]], [list(range(at, at + 10)) for at in range(0, 400, 10)]), ids=str)
-def test_the_laws_hold_whatever_comes_together(seeds: list[int]) -> None:
-    """Every seed comes to rest, and what the laws are about happens.
+def test_the_laws_hold_whatever_comes_together() -> None:
+    """Every seed comes to rest."""
+    play_seeds(play, 2.0)
+
+
+def test_what_the_laws_are_about_happens() -> None:
+    """And every seed comes to rest.
 
     Seeds that found something: 15, newer code that dropped an effect got a cell that waited for it, from a lane that
     was split; 77, two versions of the code waited for each other; 94, a first manifest was applied over effects in
@@ -27,10 +33,9 @@ def test_the_laws_hold_whatever_comes_together(seeds: list[int]) -> None:
     to hand cells over was handled in one turn behind a receipt, and the cells that were brought for it were gone.
     """
     reached: Counter[str] = Counter()
-    for seed in seeds:
+    for seed in FINDING[: volume(2, len(FINDING))]:
         reached += play(seed)
     wanted = ["_split", "_pause", "_resume", "_release", "events held", "an effect failed"]
-    wanted += volume([], ["applied", "a handler killed: Moved", "a handler raised: Deposited"])
     assert [what for what in wanted if not reached[what]] == []
 
 

@@ -18,7 +18,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.stores.machines.cell_roots import written
 from holdfast.testing.stores.samples import NOW, key
-from tests.volume import volume
+from tests.scope import volume
 
 KEYS = [bytes([0x41, number]) for number in range(200)]
 

@@ -27,7 +27,7 @@ from holdfast.testing.stores.samples import NOW, key
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from tests.laws.machines.bank import Account, Event, account, events
 from tests.laws.machines.test_lanes import TENANT, Life
-from tests.volume import volume
+from tests.scope import each_seed
 
 LANES = [p.Key(TENANT, lane_id(account.name, index)) for index in range(account.lanes)]
 
@@ -97,7 +97,7 @@ async def _assert_readable(store: p.Store, row: p.RootRow, expected: dict[bytes,
     assert found == {key: encode_cell(record) for key, record in expected.items()}
 
 
-@pytest.mark.parametrize("seed", range(volume(12, 300)))
+@each_seed(1.5)
 def test_a_root_has_the_cells_of_its_version_whatever_happens_meanwhile(seed: int) -> None:
     """Turns go on while it is made, engines die, and others make roots of the same lane; equal content, equal root."""
     chance = random.Random(seed)
@@ -108,7 +108,7 @@ def test_a_root_has_the_cells_of_its_version_whatever_happens_meanwhile(seed: in
     assert life.made > 0
 
 
-@pytest.mark.parametrize("seed", range(volume(3, 100)))
+@each_seed(1.0)
 def test_garbage_is_what_no_kept_root_needs(seed: int) -> None:
     """Kept roots stay readable to the last record, and nothing else is left when the garbage is collected."""
     life = RootedLife(seed, keep=2)

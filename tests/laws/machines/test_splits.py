@@ -20,7 +20,7 @@ from holdfast.worker.lanes import cell_supplier
 from tests.laws.machines import bank
 from tests.laws.machines.bank import Account, Event, account, events, expected
 from tests.laws.machines.test_lanes import TENANT, Life, _comparable
-from tests.volume import volume
+from tests.scope import each_seed
 
 MOST_SPLITS = 2
 
@@ -92,7 +92,7 @@ async def _assert_all_in_force(life: SplitLife) -> None:
         assert decode_cell(row.record).intents == ()
 
 
-@pytest.mark.parametrize("seed", range(volume(10, 400)))
+@each_seed(1.0)
 def test_every_event_is_handled_once_and_in_order_however_lanes_are_split(seed: int) -> None:
     """No event, effect or timer is lost or doubled, each cell hears its own events in the order of their commits, a
     state is there for whoever looks, and the journals of all lanes, replayed, give the rows."""

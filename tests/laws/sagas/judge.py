@@ -144,7 +144,8 @@ def _judge_taken_back(run: str, account: Account) -> None:
 
 def judge_refusal(run: str, reason: str, runs: list[list[Life]]) -> None:
     """A retry is refused with a reason, and only where something was undone, in this run or in one beside it, or where
-    something was done after a failure or a cancellation: from before that it would be done twice."""
+    something was done after a failure, a time-out that failed it or a cancellation: from before that it would be done
+    twice."""
     lives = [life for each in runs for life in each]
     undone = any(call.name in UNDOING for life in lives for call in calls(life))
     if not reason or not (undone or any(_did_after_trouble(life) for life in lives)):
@@ -154,7 +155,10 @@ def judge_refusal(run: str, reason: str, runs: list[list[Life]]) -> None:
 def _did_after_trouble(life: Life) -> bool:
     made = list(calls(life))
     trouble = [call.completed for call in made if isinstance(call.result, Err)]
-    trouble += [entry.sequence for entry in life.entries if isinstance(entry.event, e.CancelRequested)]
+    end = life.entries[-1].event
+    is_late = isinstance(end, e.ExecutionFailed) and end.error.type.endswith("TimeoutError")
+    troubles = (e.CancelRequested, e.TimerFired) if is_late else (e.CancelRequested,)
+    trouble += [entry.sequence for entry in life.entries if isinstance(entry.event, troubles)]
     return any(isinstance(call.result, Ok) and call.scheduled > min(trouble, default=call.scheduled) for call in made)
 
 

@@ -33,10 +33,10 @@ from tests.laws.sagas.tree import (
     Stream,
     Timeout,
 )
-from tests.volume import volume
+from tests.scope import volume
 
-SCHEDULES: Final = volume(7, 30)
-WHOLE_SCHEDULES: Final = volume(3, 6)
+SCHEDULES: Final = volume(4, 30)
+WHOLE_SCHEDULES: Final = volume(1, 6)
 
 LEFT, RIGHT = Receive("left"), Receive("right")
 DRAINS = Seq((Drain("left"), Drain("right")))

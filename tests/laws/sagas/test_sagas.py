@@ -18,12 +18,8 @@ import pytest
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.runner import check, digests, play
-from tests.volume import volume
+from tests.scope import play_seeds, volume
 
-SEEDS: Final = volume(200, 1000)
-CHUNK: Final = 50
-WHOLE_SEEDS: Final = volume(40, 200)
-WHOLE_CHUNK: Final = 20
 COVERING: Final = (
     15,
     16,
@@ -98,19 +94,15 @@ REACHED: Final = (
 """What the programs and schedules must reach: a law that is never tried proves nothing."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_every_law_holds_for_random_programs_and_schedules(first: int) -> None:
+def test_every_law_holds_for_random_programs_and_schedules() -> None:
     """L1 to L7, each seed a program and a schedule. ``make sagas SEED=…`` plays one again."""
-    for seed in range(first, first + CHUNK):
-        check(seed)
+    play_seeds(check, 2.0)
 
 
-@pytest.mark.parametrize("first", range(0, WHOLE_SEEDS, WHOLE_CHUNK))
-def test_every_law_holds_on_the_whole_engine(first: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_law_holds_on_the_whole_engine(caplog: pytest.LogCaptureFixture) -> None:
     """The same, with real workers on virtual time that die around their commits."""
     caplog.set_level(logging.CRITICAL)
-    for seed in range(first, first + WHOLE_CHUNK):
-        check(seed, whole=True)
+    play_seeds(lambda seed: check(seed, whole=True), 2.0)
 
 
 def test_the_programs_reach_every_situation() -> None:

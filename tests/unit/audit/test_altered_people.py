@@ -29,6 +29,7 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.memory.tables import Tables
 from holdfast.testing.postgres import PostgresServer
+from tests.scope import one_stays
 
 TENANT = "acme"
 ISSUER = "https://id.example"
@@ -80,7 +81,7 @@ def _bytea(body: bytes) -> str:
     return rf"'\x{body.hex()}'::bytea"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["sqlite", "memory", "postgres"]))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "memory":
         return Place(MemoryStore(), None)

@@ -639,6 +639,7 @@ def test_an_entry_that_its_block_does_not_show_is_named() -> None:
     assert "block 2 was altered" not in problem
 
 
+@pytest.mark.long
 def test_the_check_takes_time_in_proportion_to_the_bundle() -> None:
     """Many entries in many blocks do not take quadratic time."""
     blocks, entries = [], []

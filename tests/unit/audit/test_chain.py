@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.audit.chain import GENESIS, Walk, digest, make_block, message_of, verify_chain
 from holdfast.audit.check.chain import verify_audit
 from holdfast.store.protocol import AuditEntry, Block
+from tests.tables import table
 from tests.unit.audit.governed import FIRST, LINE, PUBLICS, SECOND, STRANGER, TENANT, audit, story
 
 
@@ -146,8 +147,8 @@ BLOCK_CHANGES: list[Callable[[Block], Block]] = [
 BOTH_FORMS = pytest.mark.parametrize("of_first_form", [0, 3], ids=["trees", "chains"])
 
 
-@pytest.mark.parametrize("index", range(3))
-@pytest.mark.parametrize("change", BLOCK_CHANGES)
+@table("index", range(3))
+@table("change", BLOCK_CHANGES)
 @BOTH_FORMS
 def test_a_changed_block_is_named(of_first_form: int, change: Callable[[Block], Block], index: int) -> None:
     """Whichever field of a block is changed, that block is named."""
@@ -156,7 +157,7 @@ def test_a_changed_block_is_named(of_first_form: int, change: Callable[[Block], 
     assert problem(blocks, entries).startswith(f"block {index + 1} ")
 
 
-@pytest.mark.parametrize("at", range(18))
+@table("at", range(18))
 @BOTH_FORMS
 def test_an_entry_that_was_changed_with_its_digest_is_caught(of_first_form: int, at: int) -> None:
     """The head binds the digests, and the signature the head."""

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import exits
 from holdfast.cli.main import COMMANDS, main
+from tests.tables import table
 from tests.unit.cli.conftest import Invoke, lines
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -40,20 +40,20 @@ def _flags(command: click.Command) -> Iterator[str]:
                 yield from (flag for flag in parameter.opts if flag.startswith("--"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@table("name", COMMANDS)
 def test_every_command_has_a_section_with_an_example(name: str) -> None:
     """A command that is not documented does not exist."""
     assert re.search(rf"^\$ holdfast {name}\b", _section(name), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@table("name", COMMANDS)
 def test_every_option_is_documented_with_its_command_or_as_shared(name: str) -> None:
     """Each option stands in its command's section, or among those that all commands share."""
     missing = [flag for flag in _flags(_command(name)) if f"`{flag}" not in _section(name) + SHARED]
     assert missing == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@table("name", COMMANDS)
 def test_every_command_takes_json(name: str) -> None:
     """Every command writes for people and for programs."""
     command = _command(name)

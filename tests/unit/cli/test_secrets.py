@@ -22,6 +22,7 @@ from holdfast.cli.main import main
 from holdfast.client.people.login_secrets import record_login_secret
 from holdfast.webhooks.signatures import signed_headers
 from holdfast.webhooks.webhook import EmitEvent
+from tests.scope import one_stays
 from tests.unit.cli.conftest import lines
 
 SQLITE = "sqlite:///holdfast.db"
@@ -31,7 +32,7 @@ def hold(*args: str) -> Result:
     return CliRunner().invoke(main, args, prog_name="holdfast")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["sqlite", "postgres"]))
 def url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("postgres").schema_url()) if request.param == "postgres" else SQLITE
 

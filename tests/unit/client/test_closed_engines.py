@@ -15,6 +15,7 @@ from holdfast.errors import InvalidRequest
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Store
 from holdfast.testing.postgres import PostgresServer
+from tests.scope import one_stays
 
 begun: list[bool] = []
 
@@ -68,7 +69,7 @@ CALLS: dict[str, Callable[[Holdfast], Awaitable[Any]]] = {
 }
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["memory", "sqlite", "postgres"], 2))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Store:
     if request.param == "memory":
         return MemoryStore()

@@ -17,8 +17,9 @@ from holdfast.client.actor import Actor
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenant_store import TenantStore
 from holdfast.errors import CallerError, HoldfastError, NotPermitted
-from holdfast.people.permissions import LEAST, OPERATE, RULE
+from holdfast.people.permissions import LEAST
 from holdfast.store import protocol as p
+from tests.scope import one_stays
 from tests.unit.client.operations import (
     CALLS,
     CLASSES,
@@ -30,6 +31,7 @@ from tests.unit.client.operations import (
     furnish,
     outcome,
 )
+from tests.unit.people.levels import NEEDED
 
 HARMLESS = {
     "AppDefinitions.accept_sources": "called when the engine opens; what it reads was given before",
@@ -192,7 +194,7 @@ async def furnished(url: str) -> AsyncIterator[tuple[Holdfast, Things, Things]]:
         yield app, things[0], things[1]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=one_stays(["memory", "sqlite"]))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
 
@@ -213,15 +215,15 @@ def test_each_operation_needs_its_level(url: str) -> None:
                         refused = error
                     except CallerError:
                         pass  # the operation's own: the task is answered already, say
-                    needed = LEAST[operation]
-                    if name == "Audit.rotate_key" and level == RULE:
+                    needed = NEEDED[operation]
+                    if name == "Audit.rotate_key" and level == 6:
                         assert refused is not None
                         assert "other tenants" in str(refused)
                         continue
                     assert (refused is not None) == (level < needed), (name, level, refused)
                     if refused is not None:
                         assert refused.operation == operation
-                        asked = "operator of the installation" if needed == OPERATE else f"level {needed}"
+                        asked = "operator of the installation" if needed == 7 else f"level {needed}"
                         assert asked in str(refused)
 
     asyncio.run(main())

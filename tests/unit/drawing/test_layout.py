@@ -15,10 +15,10 @@ from holdfast.drawing.picture import Direction, State
 from holdfast.programs.definition.compiler.compiler import compile_text
 from holdfast.programs.definition.walks import all_nodes
 from tests.definitions import CLAIMS
+from tests.scope import volume
 from tests.unit.drawing.geometry import faults
 from tests.unit.drawing.large_definition import month_close
 from tests.unit.drawing.random_definitions import made
-from tests.volume import volume
 
 
 @pytest.mark.parametrize("block", range(volume(3, 10)))

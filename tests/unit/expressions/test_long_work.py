@@ -159,6 +159,7 @@ def test_what_takes_too_long_is_cut_off() -> None:
         Expression(LONG, ROOTS, at_once=True).evaluate(variables)
 
 
+@pytest.mark.long
 def test_a_loop_goes_on_while_it_waits_for_an_expression() -> None:
     """What may be heavy is done in a thread; what is done in a moment is done at once."""
 

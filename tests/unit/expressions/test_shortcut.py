@@ -33,6 +33,7 @@ from holdfast.expressions.syntax import (
     Variable,
     parts_of,
 )
+from tests.tables import table
 from tests.unit.expressions.corpus import same
 
 lawful = settings(
@@ -222,10 +223,8 @@ def test_what_is_simple_needs_no_engine(text: str, value: Any) -> None:
     assert expression._program is None
 
 
-@pytest.mark.parametrize(
-    "value", [1, 1.0, True, None, "1", -7, 2**63 - 1, -(2**63), 2**63, 2**64, math.nan, [1], {}, (1,)]
-)
-@pytest.mark.parametrize(
+@table("value", [1, 1.0, True, None, "1", -7, 2**63 - 1, -(2**63), 2**63, 2**64, math.nan, [1], {}, (1,)])
+@table(
     "text",
     [
         "item", "state.d[-1]", "state.d[0]", "state.d[1]", "item == 1", "item == 1.0", "item != 1", "item in [1, 2]",

@@ -12,6 +12,7 @@ from holdfast.journal.laws import LAWS, MODEL_RETRY_BOUND
 from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import NOTHING, ONCE, Err, Ok, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
+from tests.tables import table
 from tests.unit.journal.samples import FAILURE, OTHER, POLICY, RUN, STARTED, VALUE, at, join
 
 TIME = 1_000
@@ -148,9 +149,7 @@ def state(ledger: Ledger) -> tuple[object, ...]:
     return (ledger.version, ledger.status, ledger.ended, ledger.cancel_requested, ledger.next_child, resolved)
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=[f"{case.law}-{type(case.breaking).__name__}-{n}" for n, case in enumerate(CASES)]
-)
+@table("case", CASES, ids=lambda case: f"{case.law} {type(case.breaking).__name__}")
 def test_a_journal_is_accepted_up_to_the_event_that_breaks_its_law(case: Case) -> None:
     """J-52 to J-72: the refusal names the law and its subject, and leaves the ledger unchanged."""
     ledger = ledger_of(case.before)

@@ -15,6 +15,7 @@ from holdfast import Holdfast
 from holdfast.programs.function.calls import receive
 from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run, signal
+from tests.scope import one_stays
 
 
 @step(name="scopes.slow")
@@ -132,7 +133,7 @@ def complaints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert (ignored, out, err) == ([], "", "")
 
 
-@pytest.mark.parametrize("body", [body for body, _, _ in BODIES if body is not cancelled_scope])
+@pytest.mark.parametrize("body", one_stays(body for body, _, _ in BODIES if body is not cancelled_scope))
 def test_a_body_is_thrown_away_in_silence(
     body: Callable[[], Awaitable[str]], complaints: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,7 +148,7 @@ def test_a_body_is_thrown_away_in_silence(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("body", [body for body, _, _ in BODIES if body not in (cancelled_scope, failed_after)])
+@pytest.mark.parametrize("body", one_stays(body for body, *_ in BODIES if body not in (cancelled_scope, failed_after)))
 def test_an_engine_that_lets_go_of_a_run_is_silent(
     body: Callable[[], Awaitable[str]], complaints: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,7 +18,7 @@ from holdfast.kernel import signal_writer
 from holdfast.kernel.carried_signals import CarriedSignals, SignalsMissing
 from holdfast.kernel.signal_nodes import Below, at_hand
 from holdfast.kernel.signal_writer import NextSignals, carry
-from tests.volume import volume
+from tests.scope import volume
 
 Queues = dict[str, list[Payload]]
 

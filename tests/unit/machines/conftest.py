@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.postgres import PostgresServer
+from tests.scope import one_stays
 from tests.unit.worker.ground import Ground
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["memory", "sqlite", "postgres"]))
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
     """On memory the time is virtual, on the others it is real."""
     if request.param == "postgres":

@@ -297,5 +297,6 @@ def test_cells_live_through_restarts_on_sqlite(tmp_path: Path) -> None:
     asyncio.run(_lived(f"sqlite:///{tmp_path}/cells.db"))
 
 
+@pytest.mark.long
 def test_cells_live_through_restarts_on_postgresql(postgres: PostgresServer) -> None:
     asyncio.run(_lived(postgres.schema_url()))

@@ -275,5 +275,6 @@ def test_lanes_move_between_workers_under_load_on_sqlite(tmp_path: Path) -> None
     asyncio.run(_moved(f"sqlite:///{tmp_path}/moved.db"))
 
 
+@pytest.mark.long
 def test_lanes_move_between_workers_under_load_on_postgresql(postgres: PostgresServer) -> None:
     asyncio.run(_moved(postgres.schema_url()))

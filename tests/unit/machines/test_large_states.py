@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast import Cell, Holdfast, WorkerOptions, machine
 from holdfast.programs.machine.kind import Machines
 
@@ -39,6 +41,7 @@ async def _send(app: Holdfast, name: str, size: int) -> None:
     await app.cell(heap, name).state(after=sent.places[0])
 
 
+@pytest.mark.long
 def test_large_states_leave_memory_and_are_read_again(tmp_path: Path) -> None:
     """36 MB of states in a worker that may keep 4: every second event finds the state that the first one left."""
 

@@ -22,6 +22,7 @@ from holdfast.runs.journals import check_chain
 from holdfast.runs.lanes import LANE_EVENT, ProgressFrame, is_lane
 from holdfast.store import protocol as p
 from holdfast.testing import MachineEngine, machine_engine, run_virtually, virtual_engine
+from tests.scope import one_stays
 from tests.unit.machines.crawlers import DELAY, Asked, Log, deaf, site
 from tests.unit.machines.workers import PLAIN, look_soon, worker_with
 from tests.unit.worker.ground import FREE, Ground, kill
@@ -68,7 +69,7 @@ def test_reports_come_in_order_before_the_receipt(way: str) -> None:
     play(scene)
 
 
-@pytest.mark.parametrize("way", ["here", "queued", "acted"])
+@pytest.mark.parametrize("way", one_stays(["here", "queued", "acted"]))
 def test_a_report_is_there_while_its_effect_is_under_way(way: str) -> None:
     async def scene(engine: MachineEngine) -> None:
         await engine.send(Asked("a", way, [1, "sleep", "sleep", 2]))
@@ -177,7 +178,7 @@ def test_what_came_while_a_cell_was_parked_is_the_newest_report_then_the_receipt
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-@pytest.mark.parametrize("way", ["here", "queued", "acted"])
+@pytest.mark.parametrize("way", one_stays(["here", "queued", "acted"]))
 def test_what_is_reported_while_the_lane_is_paused_comes_when_it_goes_on(way: str, is_restarted: bool) -> None:
     """All of it, in order and in front of the receipt, although both were recorded meanwhile."""
 
@@ -261,7 +262,7 @@ def test_old_repeated_and_late_frames_are_dropped() -> None:
     play(scene)
 
 
-@pytest.mark.parametrize("way", ["here", "queued", "acted"])
+@pytest.mark.parametrize("way", one_stays(["here", "queued", "acted"]))
 def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str, ground: Ground) -> None:
     """What was recorded stays; the effect is begun again where it may be, and what it reports follows."""
 

@@ -16,6 +16,7 @@ from holdfast.runs.journals import check_chain
 from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
 from holdfast.testing import MachineEngine, machine_engine, run_virtually
+from tests.scope import volume
 from tests.unit.machines import shop
 from tests.unit.machines.shop import (
     Answer,
@@ -30,7 +31,6 @@ from tests.unit.machines.shop import (
     parcel,
     strict,
 )
-from tests.volume import volume
 
 MACHINES = [order, parcel, strict, lenient]
 Scene = Callable[[MachineEngine], Coroutine[Any, Any, None]]
@@ -328,6 +328,7 @@ def test_one_seed_gives_one_history() -> None:
     assert histories[0] == histories[1]
 
 
+@pytest.mark.long
 def test_many_events_to_one_key_are_handled_in_order() -> None:
     count = volume(2_000, 100_000)
 

@@ -9,15 +9,25 @@ from holdfast.people import tokens
 from holdfast.people.caller import Caller
 from holdfast.people.permissions import LEAST, OPERATE, Refusal, is_scope, judge
 from holdfast.people.users import User, check_rulers, user_key, user_subject
+from tests.tables import table
+from tests.unit.people.levels import NEEDED
 
 
-@pytest.mark.parametrize("operation", LEAST)
-@pytest.mark.parametrize("level", range(1, 7))
+@table("operation", NEEDED)
+@table("level", range(1, 7))
 def test_an_operation_is_for_its_level_and_those_above(operation: str, level: int) -> None:
     """In one's own tenant; in another it is hidden, whatever the level."""
-    needed, caller = LEAST[operation], Caller("acme", "ann", level)
+    needed, caller = NEEDED[operation], Caller("acme", "ann", level)
     assert judge(caller, operation, "acme") == (None if level >= needed else Refusal(operation, needed))
     assert judge(caller, operation, "bolt") == Refusal(operation, needed, hidden=True)
+
+
+def test_every_operation_needs_the_level_of_its_kind() -> None:
+    """T-12: writing templates, definitions and policies needs 5; T-13: starting and steering runs needs 4."""
+    assert dict(LEAST) == NEEDED
+    authoring = ("templates.change", "definitions.publish", "definitions.import", "webhooks.change", "manifests.apply")
+    executing = ("runs.start", "runs.signal", "runs.cancel", "templates.start", "schedules.change", "receipts.reverse")
+    assert [LEAST[operation] for operation in (*authoring, *executing)] == [5] * 5 + [4] * 6
 
 
 def test_what_concerns_all_tenants_is_for_nobody() -> None:

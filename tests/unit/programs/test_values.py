@@ -15,6 +15,7 @@ from holdfast.errors import InvalidFunction, PayloadTooLarge, Undecodable, Unenc
 from holdfast.journal.payload import NOTHING, Payload
 from holdfast.programs.function import values
 from holdfast.programs.function.values import Signature, decode, encode
+from tests.scope import one_stays
 
 T = TypeVar("T")
 
@@ -230,7 +231,7 @@ def test_an_annotation_that_no_codec_knows_reads_plain_data() -> None:
     assert signature.read_result(encode({"x": 2})) == {"x": 2}
 
 
-@pytest.mark.parametrize("leaf", [1, 1.5, [], {}, "a"], ids=repr)
+@pytest.mark.parametrize("leaf", one_stays([1, 1.5, [], {}, "a"]), ids=repr)
 @pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}], ids=["lists", "maps"])
 def test_what_is_taken_can_be_read_back_however_deep_it_is(leaf: Any, wrap: Any) -> None:
     """Written by our own writer or by the library."""

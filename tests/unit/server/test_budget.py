@@ -18,6 +18,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.client.definitions.readers import MOST_PROCESSES, WAITING_EACH
 from holdfast.errors import TooCostly
+from tests.scope import one_stays
 from tests.serving import person, served, token_of
 
 STALL_SECONDS = 1.0
@@ -95,15 +96,18 @@ async def worst_beside(client: httpx.AsyncClient, work: Awaitable[httpx.Response
 
 @pytest.mark.parametrize(
     ("path", "body", "code"),
-    [
-        (CHECK, WORDS, None),
-        (CHECK, SLOW, "too_costly"),
-        (IMPORT, FOLDED, "too_costly"),
-        (IMPORT, TERMS, "too_costly"),
-        (IMPORT, HUNGRY, "too_costly"),
-        ("/v1/definitions", {"texts": [NODES]}, "too_costly"),
-    ],
-    ids=["words", "nodes", "folded", "terms", "hungry", "published"],
+    one_stays(
+        [
+            (CHECK, SLOW, "too_costly"),
+            (IMPORT, HUNGRY, "too_costly"),
+            (CHECK, WORDS, None),
+            (IMPORT, FOLDED, "too_costly"),
+            (IMPORT, TERMS, "too_costly"),
+            ("/v1/definitions", {"texts": [NODES]}, "too_costly"),
+        ],
+        2,
+    ),
+    ids=["nodes", "hungry", "words", "folded", "terms", "published"],
 )
 def test_no_bomb_stalls_the_server(path: str, body: dict[str, Any], code: str | None) -> None:
     """Others are answered while it is read; what is over the budget is refused with the limit."""
@@ -158,6 +162,7 @@ def test_checks_and_imports_need_level_5_and_a_scope() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_a_flood_of_one_caller_is_bounded_and_others_take_their_turn() -> None:
     """Beyond a few, requests of one caller are refused with Retry-After; another waits for a turn, not for all."""
 
@@ -232,6 +237,7 @@ def test_a_bound_client_of_the_library_has_the_budget_and_the_process_has_not() 
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_drawing_and_writing_a_large_definition_stall_nobody() -> None:
     """Level 1 may ask for the picture and the text of what level 5 published; both are made apart, on the budget."""
 

@@ -20,6 +20,7 @@ from holdfast.errors import InvalidSettings
 from holdfast.server import OpenIdSettings, Server, ServerSettings
 from holdfast.webhooks.signatures import signed_headers
 from holdfast.webhooks.subscription import subscription_key
+from tests.scope import one_stays
 from tests.serving import person, served, token_of
 from tests.unit.transports.server import Reply, Request, data
 from tests.unit.transports.server import Server as Receiver
@@ -29,7 +30,7 @@ OPENID = OpenIdSettings(
     issuer="https://id.example", client_id="holdfast", user="sub", tenant="acme", client_secret="OIDC"
 )
 MANY = ServerSettings(failures_per_minute=1e6)
-ANY_STORE = pytest.mark.parametrize("url", ["memory", "sqlite", "postgres"], indirect=True)
+ANY_STORE = pytest.mark.parametrize("url", one_stays(["sqlite", "memory", "postgres"]), indirect=True)
 
 
 @workflow(name="named.idle")

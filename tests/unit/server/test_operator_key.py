@@ -59,6 +59,7 @@ def test_each_store_and_port_has_its_own(tmp_path: Path, monkeypatch: pytest.Mon
         found_key(STORE, 8422)
 
 
+@pytest.mark.long
 def test_servers_that_start_at_once_have_the_same_key() -> None:
     """Threads and processes: a file is there under its name only when it is whole."""
     for port in range(8420, 8440):

@@ -30,6 +30,7 @@ from holdfast.server.protection.rates import Rates
 from holdfast.server.router import Router, path_of
 from holdfast.server.run_filters import RunListing
 from tests.docs.reference import classes
+from tests.tables import table
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,7 +131,7 @@ def test_the_prefix_of_a_mount_is_no_part_of_the_path(scope: dict[str, Any], pat
     assert path_of(scope) == path
 
 
-@pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__name__)
+@table("kind", classes(), ids=lambda kind: kind.__name__)
 def test_every_error_is_a_problem_that_says_what_happened(kind: type[HoldfastError]) -> None:
     """The title comes from its docstring, whatever its arguments are."""
     error = kind.__new__(kind)

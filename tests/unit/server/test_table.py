@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import jsonschema_rs
-import pytest
 
 from holdfast import Holdfast
 from holdfast.people.permissions import LEAST
 from holdfast.server import Server
 from holdfast.server.route import Route
 from holdfast.server.routes.table import ROUTES, SUBJECTS
+from tests.tables import table
 from tests.unit.server.requests import EXAMPLES
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@table("route", ROUTES, ids=lambda route: route.name)
 def test_every_route_says_what_it_does_and_who_may(route: Route) -> None:
     """The words are a sentence, the operation has a level, the section is known."""
     assert route.words.endswith(".")

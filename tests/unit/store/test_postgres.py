@@ -46,6 +46,7 @@ from holdfast.testing.stores.samples import (
     work,
     worker,
 )
+from tests.scope import each_seed
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,7 @@ def test_a_store_outlives_a_crash_of_its_server(postgres: PostgresServer, url: s
     asyncio.run(judge())
 
 
+@pytest.mark.long
 def test_a_crash_of_the_server_costs_no_worker_its_life(postgres: PostgresServer, url: str) -> None:
     """All locks are lost at once, and a worker that is about to take its lock again is not considered dead."""
 
@@ -1019,7 +1021,7 @@ def test_a_batch_larger_than_a_set_is_still_one_transaction(url: str) -> None:
     asyncio.run(judge())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(0.5)
 def test_a_batch_answers_as_if_its_changes_came_one_by_one(postgres: PostgresServer, seed: int) -> None:
     """Grouping into sets is invisible: answers and rows equal those of the same changes in batches of one."""
 

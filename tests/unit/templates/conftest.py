@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.postgres import PostgresServer
+from tests.scope import one_stays
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["memory", "sqlite", "postgres"]))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh store of each kind."""
     if request.param == "memory":

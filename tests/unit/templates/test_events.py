@@ -80,6 +80,7 @@ async def test_an_event_that_nobody_hears_is_said_to_be_unheard(holdfast_app: Ho
             await app.emit(name, {}, id=id)
 
 
+@pytest.mark.long
 async def test_a_route_that_takes_too_long_starts_nothing_and_the_others_do(holdfast_app: Holdfast) -> None:
     """It is ended after its processor time, in another process."""
     app = holdfast_app

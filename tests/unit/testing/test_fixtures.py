@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scope import one_stays
+
 TESTS = """
 import asyncio
 import time
@@ -131,7 +133,7 @@ def session(folder: Path, text: str, *options: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", one_stays(MODES))
 def test_an_async_test_that_asks_for_the_engine_runs_in_virtual_time(mode: str, tmp_path: Path) -> None:
     """By the fixture alone, even beside other plugins for async tests; their tests still run in real time."""
     done = session(tmp_path, TESTS + REAL.get(mode, ""), *MODES[mode])
@@ -140,6 +142,7 @@ def test_an_async_test_that_asks_for_the_engine_runs_in_virtual_time(mode: str, 
     assert done.returncode == 0
 
 
+@pytest.mark.long
 def test_both_other_plugins_may_be_there_at_once(tmp_path: Path) -> None:
     """In strict mode, without any settings."""
     done = session(tmp_path, TESTS + REAL["anyio"] + REAL["asyncio"].replace("test_of", "test_asyncio_of"), *SCOPE)

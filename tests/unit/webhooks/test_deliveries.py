@@ -12,6 +12,7 @@ from holdfast.webhooks.subscription import RETRY_SECONDS
 from holdfast.webhooks.tries import KEPT_DAYS
 from holdfast.worker.roles import deliverer as d
 from holdfast.worker.roles import follower as f
+from tests.scope import one_stays
 from tests.unit.transports.server import Reply, Request, Server
 from tests.unit.webhooks.post import TENANT, is_signed, post, subscribed
 
@@ -135,7 +136,7 @@ def test_a_worker_that_dies_when_it_has_sent_sends_the_same_again_or_never(recei
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", one_stays(["memory", "sqlite"]))
 def test_of_two_workers_one_tells_and_one_tries_again(receiver: Server, kind: str, tmp_path: Path) -> None:
     """By the version of the place, and of the delivery."""
 

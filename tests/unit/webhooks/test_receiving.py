@@ -234,6 +234,7 @@ LONG = "payload.l.all(x, !payload.s.contains(payload.t))"
 HEAVY = {"l": list(range(1_900)), "s": "a" * 600_000, "t": "a" * 300_000 + "b"}
 
 
+@pytest.mark.long
 def test_a_filter_that_takes_long_holds_nobody_up() -> None:
     """It is ended after its processor time, and the delivery is refused; the server answers meanwhile."""
 

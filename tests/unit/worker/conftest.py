@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.scope import one_stays
 from tests.unit.worker.ground import Ground
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=one_stays(["memory", "sqlite"]))
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
     """On memory in virtual time, then on SQLite in real time."""
     return Ground(None if request.param == "memory" else tmp_path / "store.db")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
 
-from holdfast import RunCancelled, action, workflow
+from holdfast import Holdfast, RunCancelled, action, workflow
 from holdfast.audit import records as r
 from holdfast.audit import task_changes
 from holdfast.errors import CallerError, InvalidRequest, TaskClosed, TaskForbidden
@@ -105,6 +106,20 @@ def test_an_approval_expires_while_no_engine_runs(virtual: Ground) -> None:
             return result
 
     assert "expired:" in virtual.play(main)
+    assert DONE == []
+
+
+def test_an_approval_expires_on_time_by_a_real_clock() -> None:
+    """With the usual options: the run is in memory and rests, and only the time makes it go on."""
+
+    async def main() -> tuple[str, float]:
+        async with Holdfast("memory://", workflows=[careful], policy=asking(expires_in="1s")) as app:
+            begun = time.monotonic()
+            return await (await app.start(careful, "a-1", id="one")).result(20), time.monotonic() - begun
+
+    said, seconds = asyncio.run(main())
+    assert "nobody answered approval" in said
+    assert seconds >= 1.0
     assert DONE == []
 
 

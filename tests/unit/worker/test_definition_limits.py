@@ -43,6 +43,7 @@ async def count(key: str) -> int:
     return DONE[key]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_repeat_over_100_000_items_ends_on_a_real_engine_and_its_journal_grows_with_the_items(tmp_path: Path) -> None:
     """A turn for every thousand nodes: four events each, and no more bytes for an item than before."""

@@ -19,6 +19,7 @@ from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.sql import GATE
 from holdfast.store.sqlite.store import SqliteStore
 from tests.operations import Count, counted_lines
+from tests.scope import one_stays
 from tests.unit.worker.asking_people import Review
 from tests.unit.worker.ground import Ground, kill, policy_of, until
 
@@ -93,7 +94,7 @@ async def complete(app: Holdfast, run: str, tasks: Sequence[str]) -> None:
         await until(app, lambda: app.run(run).key not in held)
 
 
-@pytest.mark.parametrize("way", ["together", "by generation"])
+@pytest.mark.parametrize("way", one_stays(["together", "by generation"]))
 def test_an_answer_to_a_form_reads_the_entries_of_its_task_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -214,6 +215,7 @@ def test_verifying_a_run_reads_each_entry_a_few_times(tmp_path: Path, monkeypatc
     assert totals[1] <= 1.2 * (large / small) * totals[0]
 
 
+@pytest.mark.long
 def test_verifying_takes_the_same_memory_for_an_audit_of_any_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

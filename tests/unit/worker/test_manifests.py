@@ -36,6 +36,7 @@ from tests.unit.worker.governed_machines import (
     pay,
     paying,
     paying_anew,
+    renaming,
     second,
     shop,
     stage,
@@ -417,6 +418,28 @@ def test_a_shadow_reports_what_differs(ground: Ground) -> None:
             assert own.shadow == report
 
     ground.play(main)
+
+
+def test_a_shadow_of_which_only_the_states_differ_does_not_agree(virtual: Ground) -> None:
+    """It asked for the same effects at the same events, and left other states behind."""
+
+    async def main(ground: Ground) -> None:
+        async with shop(ground) as app, shop(ground, order(renaming), worker=False) as other:
+            await app.emit(Placed("large", 500))
+            await handled(app)
+            report = (await other.machines.shadow((await other.machines.propose()).id)).shadow
+            assert report is not None
+            (seen,) = report.machines
+            tally = seen.effects["governed.charge"]
+            assert (tally.recorded, tally.shadow, tally.same) == (1, 1, 1)
+            assert (seen.failures, seen.unreadable, seen.statuses) == ({}, {}, seen.shadow_statuses)
+            (delta,) = seen.deltas
+            assert (delta.recorded, delta.shadow) == ({"stage": "paid"}, {"stage": "settled"})
+            assert seen.different == 1
+            assert not seen.agrees
+            assert not report.agrees
+
+    virtual.play(main)
 
 
 def test_a_shadow_of_the_same_code_agrees(virtual: Ground) -> None:

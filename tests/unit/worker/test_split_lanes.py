@@ -20,6 +20,7 @@ from holdfast.programs.machine.schemas import schema
 from holdfast.store import protocol as p
 from holdfast.testing.postgres import PostgresServer
 from holdfast.worker.lanes import cell_supplier
+from tests.scope import one_stays
 
 KEYS = 30
 EVENTS = 6
@@ -80,7 +81,7 @@ def counter(state: Counter | None, event: Counted | Echoed | Timed | Settled, ce
     return now
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=one_stays(["sqlite", "postgres"]))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"

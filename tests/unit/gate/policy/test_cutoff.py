@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from holdfast.gate.policy.policy import Policy, parse
 from holdfast.gate.policy.process import CUT_OFF_SECONDS, CutOff, PolicyProcess
 from holdfast.gate.policy.weight import QUICK, weigh
+from tests.scope import one_stays
 from tests.unit.gate.policy.policies import NOON, PROPOSAL, RUN, policy_of, proposal
 
 BOUND_SECONDS = 0.05
@@ -33,7 +34,7 @@ ENDLESS = [  # each takes many times what the cut-off allows, also on a fast mac
 ]
 
 
-@pytest.mark.parametrize(("when", "fields"), ENDLESS)
+@pytest.mark.parametrize(("when", "fields"), one_stays(ENDLESS))
 def test_a_rule_that_takes_too_long_is_cut_off_and_denies(when: str, fields: dict[str, Any]) -> None:
     """In time, however long it would take; the ruling names it. The next decision is not affected."""
     policy = policy_of(("false", "allow"), (when, "allow"), ("true", "allow"))

@@ -14,6 +14,7 @@ from holdfast.gate.policy.expressions import examine, program_of
 from holdfast.gate.policy.file import PolicyFile, make_schema, schema, schema_text, seconds_of
 from holdfast.gate.policy.policy import parse
 from holdfast.gate.policy.shape import misfits
+from tests.tables import table
 from tests.unit.gate.policy.policies import EXAMPLE, NOON, PROPOSAL, RUN, file_of, policy_of
 
 GOOD = [
@@ -149,7 +150,7 @@ def test_a_good_file_is_taken_by_reader_and_schema(text: str) -> None:
     msgspec.convert(yaml.safe_load(text), PolicyFile)
 
 
-@pytest.mark.parametrize(("text", "place", "problem"), MISSHAPEN + SENSELESS + UNREADABLE)
+@table(("text", "place", "problem"), MISSHAPEN + SENSELESS + UNREADABLE)
 def test_a_wrong_file_is_refused_with_the_place_and_the_remedy(text: str, place: tuple[int, int], problem: str) -> None:
     """The message begins with file:line:column, and has the remedy."""
     with pytest.raises(InvalidPolicy) as raised:
@@ -159,7 +160,7 @@ def test_a_wrong_file_is_refused_with_the_place_and_the_remedy(text: str, place:
     assert f"policy.yaml:{place[0]}:{place[1]}: " in str(raised.value)
 
 
-@pytest.mark.parametrize("text", [text for text, _, _ in MISSHAPEN])
+@table("text", [text for text, _, _ in MISSHAPEN])
 def test_the_schema_refuses_a_file_that_the_reader_refuses_for_its_shape(text: str) -> None:
     """The shipped schema does, and so do the structs that it was made from."""
     data = yaml.safe_load(text)

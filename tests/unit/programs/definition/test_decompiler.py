@@ -14,7 +14,7 @@ from holdfast.programs.definition.decompiler.python_text import python_of
 from holdfast.programs.definition.decompiler.yaml_text import yaml_of
 from tests.definitions import CLAIMS
 from tests.laws.definitions.grow import case
-from tests.volume import volume
+from tests.scope import volume
 
 MORE = """\
 holdfast: definition/1

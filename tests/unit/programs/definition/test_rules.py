@@ -23,6 +23,7 @@ from holdfast.programs.function.decorators import step
 from holdfast.transports.table import find
 from tests.definitions import Defined, Tools
 from tests.runs import NOW, SECOND, Run, cancel, signal
+from tests.scope import one_stays
 from tests.unit.programs.definition.golden_files import DOCUMENTS, compiled
 
 HEAD = "holdfast: definition/1\nname: rules\nversion: 1\n"
@@ -532,7 +533,7 @@ def test_rule_21_of_two_waits_the_one_that_began_first_is_given_a_signal() -> No
 LONG = "start.l.all(x, !start.s.contains(start.t))"
 
 
-@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("crash", one_stays([True, False]))
 def test_an_expression_that_takes_long_gives_the_same_in_a_replay_or_parks(crash: bool) -> None:
     """Where it is evaluated changes nothing of its value; one that needs too much time can be caught by nothing."""
     node = f"set: {{state.a: '={LONG}'}}, on: {{failure: [{{late: {{end: caught}}}}]}}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.cells.cell import CellRecord
 from holdfast.programs.machine.lanes.hot_cells import CACHED_CELL_BYTES, CACHED_CELLS, HotCells, resident_bytes
 from holdfast.worker.options import WorkerOptions
-from tests.volume import volume
+from tests.scope import volume
 
 KEYS = [bytes([number]) for number in range(6)]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx
 
 from holdfast import Holdfast
-from holdfast.people.permissions import LEAST
 from holdfast.server import Server, ServerSettings, console
 from holdfast.server.console.pages.table import FORMS, NAVIGATION, PAGES
 from holdfast.server.routes.table import ROUTES
 from tests.serving import listening, person, served, token_of
 from tests.unit.client.operations import FREE, WORKFLOWS, Things, furnish, leaf
+from tests.unit.people.levels import NEEDED
 
 QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6, failures_per_minute=1e6)
 HTML = {"Accept": "text/html"}
@@ -113,10 +113,10 @@ def test_pages_are_judged_like_routes() -> None:
                 async with person(address, token) as client:
                     for page in PAGES:
                         answer = await client.get(of(page.path, things), headers=HTML)
-                        expected = 200 if LEAST[page.operation] <= level else 403
+                        expected = 200 if NEEDED[page.operation] <= level else 403
                         assert answer.status_code == expected, (page.path, level)
                     for form in FORMS:
-                        if LEAST[form.operation] > level:
+                        if NEEDED[form.operation] > level:
                             refused = await client.post(of(form.path, things), data={"reason": "x"}, headers=HERE)
                             assert refused.status_code == 403, (form.path, level)
             async with person(address, bolt) as client:

@@ -10,6 +10,7 @@ from holdfast.testing.model_traces.model import AUDIT_WORDS, Model
 from holdfast.testing.model_traces.rules import refusals
 from holdfast.testing.model_traces.trace import Constants, ModelTrace, TraceUser, read_trace
 from holdfast.testing.model_traces.walks import random_trace
+from tests.scope import volume
 from tests.unit.testing.model_traces.corpus import FILES, needs_traces, oracle, plain
 
 CONSTANTS = Constants(["t"], ["a", "b"], ["wf"], max_retries=2, max_concurrent_runs=1)
@@ -89,7 +90,7 @@ def test_labels_and_states_of_published_traces_are_those_of_the_model() -> None:
 @needs_traces
 def test_the_oracle_judges_random_walks_as_the_model_does() -> None:
     other = oracle()
-    for seed in range(60):
+    for seed in range(volume(20, 60)):
         trace = random_trace(seed)
         assert trace.expect is not None
         said = other.judge(plain(trace))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scope import volume
 from tests.unit.programs.definition.serverless.documents import check
 
 pytest.importorskip("jq", reason="jq is not installed: holdfast[serverless]")
@@ -87,7 +88,7 @@ class Walk:
         return str(task.get("then", "continue"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=volume(20, 60), deadline=None)
 @given(lists("t"))
 def test_a_list_goes_the_way_of_the_specification(tasks: list[dict[str, Task]]) -> None:
     walk = Walk()
