@@ -17,8 +17,8 @@ import pytest
 from holdfast import Holdfast, WorkerOptions, step, step_info, workflow
 from holdfast.store.outage import SETTLING_SECONDS
 from holdfast.testing.postgres import PostgresServer
-from tests.acceptance.processes import chosen_seed
 from tests.proxy import Proxy
+from tests.scope import SEED
 
 LEASE_SECONDS = 3.0
 BEGUN: Counter[str] = Counter()
@@ -95,8 +95,7 @@ def test_a_network_that_is_away_costs_no_worker_its_runs(
             for handle in handles:
                 assert await handle.result(timeout=60) == "recorded"
 
-    with chosen_seed() as seed:
-        asyncio.run(asyncio.wait_for(judge(random.Random(seed)), 120))
+    asyncio.run(asyncio.wait_for(judge(random.Random(SEED)), 120))
     assert _declared(caplog) == []
     assert set(BEGUN.values()) == {1}
     assert BEGUN == ENDED
