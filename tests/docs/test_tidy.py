@@ -25,6 +25,8 @@ FUNCTION_LINES = 60
 
 LONG_FILES: dict[str, str] = {
     "src/holdfast/client/runs/handle.py": "all that can be done to one run, with the contract of each",
+    "src/holdfast/programs/machine/lanes/cell_turn.py": "all that can become of a cell in a turn",
+    "src/holdfast/programs/machine/lanes/lane.py": "a lane's side of the kernel, of its worker and of its cells",
     "src/holdfast/programs/function/decorators.py": "steps and workflows, and what their decorators accept",
     "src/holdfast/worker/gate/governor.py": "one method for each verdict",
 }

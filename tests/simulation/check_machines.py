@@ -36,6 +36,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.lanes.roots import make_root
 from holdfast.programs.machine.lanes.cell_turn import CIRCLE, UNHEARD, read_held
 from holdfast.programs.machine.lanes.envelopes import Envelope, Release, read_envelope
+from holdfast.programs.machine.lanes.held_events import unchained
 from holdfast.programs.machine.lanes.notes import TurnNote, read_note
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.journals import check_chain
@@ -125,7 +126,11 @@ async def check_laws(app: Holdfast, store: Recorder, world: World, *, replays: b
     await _roots(app, store, runs, rows)
     for tenant in sorted({run.key.tenant for run in runs}):
         own = [lane for lane in lanes if lane.run.key.tenant == tenant]
-        records = {key: record for lane in own for key, record in rows[lane.run.key].items()}
+        records = {
+            key: unchained(record, (await _held(store, lane.run.key)).get(key, []))
+            for lane in own
+            for key, record in rows[lane.run.key].items()
+        }
         dead = await store.dead_letters(tenant, 100_000)
         _Tenant(tenant, own, records, dead, world).check()
     _no_act_twice(world, lanes)
@@ -135,6 +140,16 @@ async def check_laws(app: Holdfast, store: Recorder, world: World, *, replays: b
 async def _rows(store: Recorder, lane: p.Key) -> dict[bytes, CellRecord]:
     found = await store.unrooted(lane, 0)
     return {} if found is None else {key: decode_cell(data) for key, data in found.cells}
+
+
+async def _held(store: Recorder, lane: p.Key) -> dict[bytes, list[bytes]]:
+    """The rows of what is held for the cells of a lane."""
+    found = await store.unrooted(lane, 0)
+    held: dict[bytes, list[bytes]] = {}
+    for key, _, event in sorted([] if found is None else found.held, key=lambda row: row[:2]):
+        if event is not None:
+            held.setdefault(key, []).append(event)
+    return held
 
 
 def _notes_are_the_rows(lane: Lane, rows: dict[bytes, CellRecord]) -> None:
@@ -172,7 +187,7 @@ async def _roots(app: Holdfast, store: Recorder, runs: Sequence[p.Run], rows: di
         found = await store.unrooted(run.key, 0)
         if made is None or found is None:
             continue
-        grown = growth(found.cells, ())
+        grown = growth(found.cells, (), found.held)
         fresh = tree.apply(tree.EMPTY, grown.changes, {}.__getitem__)
         if fresh.root != made.root:
             raise Violation(f"M2: the root of {run.key} is not that of its content")

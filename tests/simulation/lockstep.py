@@ -130,7 +130,7 @@ def _unordered(name: str, answer: Any) -> Any:
         case p.Leased(runs=runs, work=work):
             return _by_key(runs), _by_key(work)
         case p.Unrooted(version=version, head=head, cells=cells, deleted=deleted):
-            return version, head, sorted(cells), sorted(deleted)
+            return version, head, sorted(cells), sorted(deleted), sorted(answer.held, key=lambda row: row[:2])
         case p.ClaimedRuns(runs=runs):
             return _by_key(runs), answer.next_wake_at, answer.limited
         case p.ClaimedWork(work=work):

@@ -30,6 +30,7 @@ from holdfast.programs.machine.lanes import cell_turn
 from holdfast.runs.lanes import is_lane, lane_id
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
+from holdfast.worker.lanes import cell_supplier
 from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
 from tests.seeds import play_seeds
@@ -47,6 +48,8 @@ QUIET_SECONDS: Final = 300.0
 """Within this time after the last fault, everything has come to rest."""
 HOPS: Final = 12
 HELD: Final = 3
+HELD_AT_ONCE: Final = 2
+"""So many held events are handled in one turn."""
 OPTIONS: Final = WorkerOptions(
     lease_seconds=6.0, retention_days=None, grace_seconds=1.0, crash_limit=4, checkpoint_events=30, warm_limit=1
 )
@@ -373,7 +376,7 @@ class MachineSimulation:
                     found.append(f"{run.key} {run.arrived - run.consumed} events, {run.pause}")
             for row in await self.store.find_cells(p.CellQuery(tenant, MACHINE), 1000):
                 record = decode_cell(row.record)
-                if record.intents or record.timers or record.status == "parked":
+                if record.intents or record.timers or record.status == "parked" or record.held_count:
                     found.append(
                         f"{tenant} {row.key!r} {record.status} {record.reason} {record.intents} {record.timers}"
                     )
@@ -390,7 +393,11 @@ WORDS: Final = (
 
 @contextlib.contextmanager
 def _small_limits() -> Iterator[None]:
-    with mock.patch.object(cell_turn, "HOPS_LIMIT", HOPS), mock.patch.object(cell_turn, "HELD_BEFORE", HELD):
+    with (
+        mock.patch.object(cell_turn, "HOPS_LIMIT", HOPS),
+        mock.patch.object(cell_turn, "HELD_BEFORE", HELD),
+        mock.patch.object(cell_supplier, "HELD_AT_ONCE", HELD_AT_ONCE),
+    ):
         yield
 
 

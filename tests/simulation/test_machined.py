@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.programs.machine.lanes import cell_turn
 from holdfast.programs.machine.lanes.cell_turn import CellTurn, ReceiptArrived
 from holdfast.programs.machine.lanes.envelopes import Envelope
 from tests.simulation.machined import simulate_machines
@@ -51,7 +52,7 @@ def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: py
     hold = CellTurn._hold
 
     def forgetful(self: CellTurn, record: Any, occurrence: Any) -> None:
-        if not record.held or not isinstance(occurrence, Envelope):
+        if not record.held_count or not isinstance(occurrence, Envelope):
             hold(self, record, occurrence)
 
     monkeypatch.setattr(CellTurn, "_hold", forgetful)
@@ -78,16 +79,7 @@ def test_a_receipt_that_reaches_the_next_cell_of_its_key_is_found(monkeypatch: p
 
 
 def test_events_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """M4."""
-    release = CellTurn._release
-
-    def backwards(self: CellTurn, record: Any, message: Any, mailbox: Any) -> None:
-        before = list(mailbox)
-        release(self, record, message, mailbox)
-        held = list(mailbox)[: len(mailbox) - len(before)]
-        mailbox.clear()
-        mailbox.extend([*reversed(held), *before])
-
-    monkeypatch.setattr(CellTurn, "_release", backwards)
+    """M4: the last of what came for a cell comes first."""
+    monkeypatch.setattr(cell_turn, "file", lambda mailbox, occurrence: mailbox.appendleft(occurrence))
     with pytest.raises(Violation, match="M4"):
         _simulate_some(1)

@@ -32,6 +32,8 @@ _REASONED: Final = frozenset({"failed", "parked"})
 _FORMAT: Final = 1
 _FORMAT_OF_HEIRS: Final = 2
 """A record with intents of other lanes."""
+_FORMAT_OF_CHAINS: Final = 3
+"""A record with a chain of what is held, which has rows of its own."""
 _AS_IS: Final = (bytes,)
 DIGEST_BYTES: Final = 32
 
@@ -57,10 +59,41 @@ class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=Tr
     value: bytes
 
 
+class HeldChain(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """What is held for a cell, where each held event is a row of its own: their numbers, from ``first`` up to before
+    ``end``, and two links. A link is the hash of the one before it and of an event, so ``head`` proves all events
+    from ``base`` on, and one more costs the same however many there are.
+
+    ``cause`` is the hash of the event that parked the cell. ``receipts`` are those among the rows, by root and
+    position of the promise. ``reports`` are the newest that effects have reported, each with the number of the row in
+    front of which it stands: newer ones replace them, so they are no rows.
+    """
+
+    first: int = 0
+    end: int = 0
+    base: bytes = bytes(DIGEST_BYTES)
+    head: bytes = bytes(DIGEST_BYTES)
+    cause: bytes | None = None
+    receipts: tuple[tuple[bytes, int], ...] = ()
+    reports: tuple[tuple[int, bytes], ...] = ()
+
+    def __len__(self) -> int:
+        return self.end - self.first + len(self.reports)
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+
+def next_link(link: bytes, held: bytes) -> bytes:
+    """The link behind this one, of a held event."""
+    return hashlib.sha256(link + hashlib.sha256(held).digest()).digest()
+
+
 class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """A cell. ``state`` is canonical CBOR, or None before its first transition. Intents are in the order of their
     positions, those of other lanes first; timers in that of their times. Times are microseconds since 1970, UTC.
-    ``asked`` counts the effects that it ever asked for; ``held`` is what came for it while it was parked."""
+    ``asked`` counts the effects that it ever asked for. What came for it while it was parked is its ``chain``; records
+    of lanes that began by earlier rules have it in ``held``."""
 
     key: bytes
     state: bytes | None = None
@@ -74,6 +107,22 @@ class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like
     machine_hash: bytes = b""
     asked: int = 0
     held: tuple[bytes, ...] = ()
+    chain: HeldChain | None = None
+
+    @property
+    def held_count(self) -> int:
+        """How much is held for it."""
+        return len(self.held) + (0 if self.chain is None else len(self.chain))
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether it was released, and has not handled all that was held for it: what comes is held behind that."""
+        return self.status != "parked" and self.held_count > 0
+
+    @property
+    def next_wake(self) -> int | None:
+        """When it is to hear of its first timer: not while it is parked or catching up."""
+        return None if self.status == "parked" or self.held_count else self.wake_at
 
     @property
     def state_hash(self) -> bytes | None:
@@ -100,7 +149,9 @@ def without_timer(record: CellRecord, timer: CellTimer) -> tuple[CellTimer, ...]
 
 
 class IndexEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """What the index keeps of a cell: enough to list and to prove it without reading its record."""
+    """What the index keeps of a cell: enough to list and to prove it without reading its record. What is held for a
+    cell has entries, too, by keys that no cell has (``held_key``): they have no state, and the event is their record.
+    """
 
     key: bytes
     state_hash: bytes | None
@@ -109,8 +160,9 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_
     record_hash: bytes
 
 
-_FORMATS: Final = ([_FORMAT], [_FORMAT_OF_HEIRS])
+_FORMATS: Final = ([_FORMAT], [_FORMAT_OF_HEIRS], [_FORMAT_OF_CHAINS])
 _INTENTS: Final = CellRecord.__struct_fields__.index("intents")
+_CHAIN: Final = CellRecord.__struct_fields__.index("chain")
 _Record = TypeVar("_Record", CellRecord, IndexEntry)
 
 
@@ -133,6 +185,28 @@ def decode_cell(data: bytes) -> CellRecord:
 def index_entry(cell: CellRecord, record: bytes) -> IndexEntry:
     """The entry of a cell whose record has these bytes; ``size`` is their number."""
     return IndexEntry(cell.key, cell.state_hash, len(record), cell.last_active, hashlib.sha256(record).digest())
+
+
+_HELD_SPACE: Final = b"\xff"
+"""The first byte of the keys of held events in the index. Keys of cells are canonical CBOR, and never begin with it."""
+
+
+def held_key(key: bytes, number: int) -> bytes:
+    """The key, in the index, of an event that is held for a cell, by its number."""
+    return _HELD_SPACE + cbor.write([key, number])
+
+
+def held_place(key: bytes) -> tuple[bytes, int] | None:
+    """Whose held event has this key in the index, and its number; None for the key of a cell."""
+    if not key.startswith(_HELD_SPACE):
+        return None
+    of, number = msgspec.convert(cbor.read(key[1:]), tuple[bytes, int], builtin_types=_AS_IS)
+    return of, number
+
+
+def held_entry(key: bytes, number: int, held: bytes) -> IndexEntry:
+    """The entry of an event that is held for a cell."""
+    return IndexEntry(held_key(key, number), None, len(held), 0, hashlib.sha256(held).digest())
 
 
 def encode_entry(entry: IndexEntry) -> bytes:
@@ -170,6 +244,17 @@ def _require_lawful(cell: CellRecord) -> None:
         raise ValueError(f"a cell that is {cell.status} has {'no' if cell.reason else 'a'} reason")
     if min(cell.last_sequence, cell.last_active, cell.machine_version) < 0:
         raise ValueError("sequences, times and versions are not negative")
+    if cell.chain is not None:
+        _require_chain(cell.chain, cell.held)
+
+
+def _require_chain(chain: HeldChain, held: tuple[bytes, ...]) -> None:
+    if not chain or held:
+        raise ValueError("what is held for it is in one place, and there is some")
+    if not 0 <= chain.first <= chain.end or (chain.first == chain.end and chain.base != chain.head):
+        raise ValueError("the numbers of what is held do not fit its links")
+    if len(chain.base) != DIGEST_BYTES or len(chain.head) != DIGEST_BYTES:
+        raise ValueError(f"a link has {DIGEST_BYTES} bytes")
 
 
 def _require_intents(intents: tuple[CellIntent, ...]) -> None:
@@ -197,8 +282,13 @@ def _require_indexed(entry: IndexEntry) -> None:
 
 def _written(record: CellRecord | IndexEntry) -> bytes:
     try:
+        if not isinstance(record, CellRecord):
+            return cbor.write([_FORMAT, *_form(record)])
         form = _form(record)
-        if not isinstance(record, CellRecord) or not record.intents:
+        if record.chain is not None:
+            return cbor.write([_FORMAT_OF_CHAINS, *form])
+        del form[_CHAIN]
+        if not record.intents:
             return cbor.write([_FORMAT, *form])
         # An intent of the lane itself has no origin, as in records that were written before there was one.
         form[_INTENTS] = [each[:-1] if each[-1] is None else each for each in form[_INTENTS]]
@@ -210,7 +300,7 @@ def _written(record: CellRecord | IndexEntry) -> bytes:
 
 def _form(record: CellRecord | IndexEntry) -> list[Any]:
     """The fields of a record as plain data."""
-    if isinstance(record, CellRecord) and (record.intents or record.timers):
+    if isinstance(record, CellRecord) and (record.intents or record.timers or record.chain is not None):
         form: list[Any] = msgspec.to_builtins(record, builtin_types=_AS_IS)
         return form
     return list(msgspec.structs.astuple(record))
@@ -219,7 +309,7 @@ def _form(record: CellRecord | IndexEntry) -> list[Any]:
 def _read(data: bytes, kind: type[_Record]) -> _Record:
     form = cbor.parse(data)
     if not isinstance(form, list) or form[:1] not in _FORMATS or type(form[0]) is not int:
-        raise ValueError(f"it is not of format {_FORMAT} or {_FORMAT_OF_HEIRS}")
+        raise ValueError(f"it is of none of the formats {_FORMAT} to {_FORMAT_OF_CHAINS}")
     record = msgspec.convert(form[1:], kind, builtin_types=_AS_IS)
     if _written(record) != data:
         raise ValueError("it is not in canonical form, or a field is missing")

@@ -1,4 +1,5 @@
-"""What written cells change in the tree of their lane: entries by path, and the records that they name."""
+"""What written cells, and events that are held for them, change in the tree of their lane: entries by path, and the
+records that they name."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Final, NamedTuple
 
 import cbor2
 
-from holdfast.cells.cell import CellRecord, decode_cell, encode_entry, index_entry
+from holdfast.cells.cell import CellRecord, decode_cell, encode_entry, held_entry, held_key, index_entry
 from holdfast.cells.tree import key_hash
 from holdfast.errors import StoreCorrupt
 
@@ -26,14 +27,26 @@ class Growth(NamedTuple):
     records: dict[bytes, bytes]
 
 
-def growth(cells: Iterable[tuple[bytes, bytes]], deleted: Iterable[bytes] = ()) -> Growth:
-    """The growth by these cells, each a key and a record, and without the deleted ones. Raises StoreCorrupt."""
+def growth(
+    cells: Iterable[tuple[bytes, bytes]],
+    deleted: Iterable[bytes] = (),
+    held: Iterable[tuple[bytes, int, bytes | None]] = (),
+) -> Growth:
+    """The growth by these cells, each a key and a record, and without the deleted ones; and by what is held for them,
+    each with the cell's key and a number, None where it is held no more. Raises StoreCorrupt."""
     changes: dict[bytes, bytes | None] = {key_hash(key): None for key in deleted}
     records: dict[bytes, bytes] = {}
     for key, record in cells:
         name = hashlib.sha256(record).digest()
         changes[key_hash(key)] = _entry(key, record, name)
         records[name] = record
+    for key, number, event in held:
+        if event is None:
+            changes[key_hash(held_key(key, number))] = None
+        else:
+            entry = held_entry(key, number, event)
+            changes[key_hash(entry.key)] = encode_entry(entry)
+            records[entry.record_hash] = event
     return Growth(changes, records)
 
 

@@ -213,6 +213,21 @@ class Touched:
             if isinstance(node, list):
                 self._descend(node, changes, depth)
 
+    @property
+    def size(self) -> int:
+        """How many entries the tree has, without the changes."""
+        return size_of(self._read[self._root])
+
+    def has(self, path: bytes) -> bool:
+        """Whether the tree has an entry at this path, which is one of the changes."""
+        name, depth = self._root, 0
+        while isinstance(node := self._read[name], list):
+            child = node[nibble_at(path, depth)]
+            if child is None:
+                return False
+            name, depth = child.name, depth + 1
+        return path in node
+
     def _descend(self, node: Branch, changes: list[_Change], depth: int) -> None:
         if size_of(node) - sum(entry is None for _, entry in changes) <= LEAF_ENTRIES:  # it may become a leaf
             self.wanted.update(child.name for child in node if child is not None)

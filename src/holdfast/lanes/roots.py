@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from holdfast.audit.cell_proofs import PARTIAL, ROOT
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.cells import tree
-from holdfast.cells.cell import decode_cell, decode_entry, index_entry, shown_key
+from holdfast.cells.cell import decode_cell, decode_entry, held_entry, held_key, held_place, index_entry, shown_key
 from holdfast.cells.growth import growth
 from holdfast.cells.nodes import parse, read_node
 from holdfast.errors import StoreCorrupt
@@ -42,12 +42,15 @@ async def make_root(store: p.Store, clock: Clock, lane: p.Key) -> p.RootRow | No
     """
     last = next(iter(await store.roots(lane, 1)), None)
     found = await store.unrooted(lane, 0 if last is None else last.version)
-    if found is None or not (found.cells or found.deleted):
+    if found is None or not (found.cells or found.deleted or found.held):
         return last
-    grown = await asyncio.to_thread(growth, found.cells, found.deleted)
+    grown = await asyncio.to_thread(growth, found.cells, found.deleted, found.held)
     base = tree.EMPTY if last is None else last.root
-    applied = await asyncio.to_thread((await touched(store, lane, base, grown.changes)).apply)
-    row = p.RootRow(*lane, found.version, found.head, applied.root, applied.size, clock.now())
+    read = await touched(store, lane, base, grown.changes)
+    applied = await asyncio.to_thread(read.apply)
+    held = 0 if last is None else read.size - last.cells  # the entries that are no cells'
+    held += sum((event is not None) - read.has(_held_path(key, number)) for key, number, event in found.held)
+    row = p.RootRow(*lane, found.version, found.head, applied.root, applied.size - held, clock.now())
     change = p.PutRoot(row, 0 if last is None else last.version, {**applied.nodes, **grown.records})
     (answer,) = await store.commit([p.Operate(_noted(row, await _stretch(store, clock, lane)), (change,))])
     return row if isinstance(answer, p.OperatedOn | p.Repeated) else None
@@ -95,9 +98,16 @@ async def read_nodes(store: p.Store, lane: p.Key, names: Iterable[bytes]) -> dic
     return nodes
 
 
-async def read_cells(store: p.Store, lane: p.Key, root: bytes) -> dict[bytes, bytes]:
-    """All cells of a root: keys and records, each compared with its entry. Raises StoreCorrupt."""
-    found: dict[bytes, bytes] = {}
+class RootContent(NamedTuple):
+    """What a root has: the records of the cells by their keys, and what is held for them by key and number."""
+
+    cells: dict[bytes, bytes]
+    held: dict[bytes, dict[int, bytes]]
+
+
+async def read_cells(store: p.Store, lane: p.Key, root: bytes) -> RootContent:
+    """All that a root has, each record compared with its entry. Raises StoreCorrupt."""
+    found = RootContent({}, {})
     waiting = [root]
     while waiting:
         names = [name for name in waiting[:AT_ONCE] if name != tree.EMPTY]
@@ -106,21 +116,30 @@ async def read_cells(store: p.Store, lane: p.Key, root: bytes) -> dict[bytes, by
         for name in names:
             node = read_node(name, nodes.__getitem__)
             if isinstance(node, dict):
-                found.update(await _records(store, lane, node))
+                await _add_records(store, lane, node, found)
             else:
                 waiting += [child.name for child in node if child is not None]
     return found
 
 
-async def _records(store: p.Store, lane: p.Key, leaf: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The keys and records of a leaf."""
+async def _add_records(store: p.Store, lane: p.Key, leaf: Mapping[bytes, bytes], found: RootContent) -> None:
+    """Add what the entries of a leaf name."""
     entries = {path: decode_entry(data) for path, data in leaf.items()}
     records = await read_nodes(store, lane, {entry.record_hash for entry in entries.values()})
     for path, entry in entries.items():
-        record = records[entry.record_hash]
-        if tree.key_hash(entry.key) != path or index_entry(decode_cell(record), record) != entry:
-            raise StoreCorrupt(f"the record of cell {shown_key(entry.key)} in {lane.run} was changed: restore it.")
-    return {entry.key: records[entry.record_hash] for entry in entries.values()}
+        record, place = records[entry.record_hash], held_place(entry.key)
+        made = index_entry(decode_cell(record), record) if place is None else held_entry(*place, record)
+        if tree.key_hash(entry.key) != path or made != entry:
+            key = entry.key if place is None else place[0]
+            raise StoreCorrupt(f"the record of cell {shown_key(key)} in {lane.run} was changed: restore it.")
+        if place is None:
+            found.cells[entry.key] = record
+        else:
+            found.held.setdefault(place[0], {})[place[1]] = record
+
+
+def _held_path(key: bytes, number: int) -> bytes:
+    return tree.key_hash(held_key(key, number))
 
 
 def _noted(row: p.RootRow, stretch: Mapping[str, str]) -> p.Note:

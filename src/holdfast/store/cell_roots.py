@@ -34,7 +34,8 @@ class PutRoot(msgspec.Struct, frozen=True, gc=False):
     """Keep a root of a lane, and the nodes and records that are new with it. It is part of an ``Operate``.
 
     ``after`` is the version of the root that it was made from, 0 where there is none. Refused with ``Fenced`` where
-    that is not the lane's last one. Marks of deleted cells that the root has seen are deleted with it.
+    that is not the lane's last one. Marks of deleted cells, and of events that are held no more, are deleted with it,
+    where the root has seen them.
     """
 
     row: RootRow
@@ -44,12 +45,14 @@ class PutRoot(msgspec.Struct, frozen=True, gc=False):
 
 class Unrooted(NamedTuple):
     """The cells of a lane that were written since a version, and the keys of those that were deleted, all at one
-    moment; and where the lane's journal stood then."""
+    moment; and where the lane's journal stood then. ``held`` is what was held since for cells, by key and number; None
+    where it is held no more."""
 
     version: int
     head: bytes
     cells: list[tuple[bytes, bytes]]
     deleted: list[bytes]
+    held: Sequence[tuple[bytes, int, bytes | None]] = ()
 
 
 class RootPort(Protocol):

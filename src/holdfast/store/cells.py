@@ -2,6 +2,9 @@
 
 A row is the cell as it stands at the head of its lane's journal. ``record`` is what the machine's engine writes; the
 other columns are what lists and timers look for. Only the lane's own turn writes it, so its lease guards it.
+
+What is held for a parked cell has rows of its own, by cell and number, written in the same commits. A row whose event
+is held no more stays as a mark until a root of the lane has seen that.
 """
 
 from __future__ import annotations
@@ -39,6 +42,15 @@ class CellChange(msgspec.Struct, frozen=True, gc=False):
     active_at: int = 0
 
 
+class HeldChange(msgspec.Struct, frozen=True, gc=False):
+    """What a turn changes of that which is held for a cell: the numbers of each range, from the first up to before the
+    second, are held no more; then these are held, by their numbers."""
+
+    key: bytes
+    gone: tuple[tuple[int, int], ...] = ()
+    held: tuple[tuple[int, bytes], ...] = ()
+
+
 class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     """An event that no cell could handle: what it was, for which cell, and why."""
 
@@ -52,13 +64,15 @@ class DeadLetter(msgspec.Struct, frozen=True, gc=False):
 
 
 class PutCells(msgspec.Struct, frozen=True, gc=False):
-    """Write the cells of a lane that a turn has changed, each once. Answered ``Kept``. It is attached to that turn."""
+    """Write the cells of a lane that a turn has changed, and what is held for them, each once. Answered ``Kept``. It is
+    attached to that turn."""
 
     key: Key
     machine: str
     version: int
     cells: tuple[CellChange, ...]
     dead: tuple[DeadLetter, ...] = ()
+    held: tuple[HeldChange, ...] = ()
 
 
 class DropDead(msgspec.Struct, frozen=True, gc=False):
@@ -131,6 +145,12 @@ class CellPort(RootPort, Protocol):
 
     async def cells(self, lane: Key, keys: Sequence[bytes]) -> list[CellRow]:
         """Those of the cells that exist."""
+        ...
+
+    async def held_events(
+        self, lane: Key, key: bytes, first: int, limit: int, size_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        """What is held for a cell, from this number on, in order: at most so much, and no more behind so many bytes."""
         ...
 
     async def due_cells(self, lane: Key, now: int, limit: int) -> list[CellRow]:

@@ -35,6 +35,7 @@ from holdfast.store.cells import (
     DeadLetter,
     DeadRow,
     DropDead,
+    HeldChange,
     PutCells,
 )
 from holdfast.store.changes import (
@@ -234,6 +235,7 @@ __all__ = [
     "Gone",
     "Governed",
     "HeldBy",
+    "HeldChange",
     "Hold",
     "HoldFormer",
     "HolderRow",

@@ -66,8 +66,11 @@ def task_columns(task: TaskRow, body: str) -> tuple[Any, ...]:
 
 
 def unrooted(rows: Sequence[Sequence[Any]]) -> Unrooted | None:
-    """The rows of ``unrooted``: those with the run's version and head have cells, the others deleted ones."""
+    """The rows of ``unrooted``: those with the run's version and head have cells, those with a number what is held, and
+    the others deleted cells."""
     if not rows:
         return None
     cells = [(row[2], row[3]) for row in rows if row[0] is not None and row[2] is not None]
-    return Unrooted(rows[0][0], rows[0][1], cells, [row[2] for row in rows if row[0] is None])
+    deleted = [row[2] for row in rows if row[0] is None and row[4] is None]
+    held = [(row[2], row[4], row[3]) for row in rows if row[4] is not None]
+    return Unrooted(rows[0][0], rows[0][1], cells, deleted, held)

@@ -24,7 +24,7 @@ from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.errors import CellFull, HoldfastError
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes import cell_turn, succession
-from holdfast.programs.machine.lanes.held_events import ReceiptArrived, read_held
+from holdfast.programs.machine.lanes.held_events import ReceiptArrived, read_held, unchained
 from holdfast.programs.machine.proposals import HELD, WAITS
 from holdfast.runs.lanes import is_lane
 from holdfast.store import protocol as p
@@ -270,8 +270,15 @@ class MixedLife:
 
     async def cells(self, tenant: str) -> list[tuple[str, CellRecord]]:
         assert account.key_schema is not None
-        rows = await self.rows(tenant)
-        return [(account.key_schema.decode(row.key), decode_cell(row.record)) for row in rows]
+        found = []
+        for row in await self.rows(tenant):
+            record = decode_cell(row.record)
+            if record.chain is not None:
+                lane = p.Key(tenant, row.lane)
+                rows = await self.store.held_events(lane, row.key, record.chain.first, 10_000, 1 << 30)
+                record = unchained(record, [event for _, event in rows])
+            found.append((account.key_schema.decode(row.key), record))
+        return found
 
     async def _release(self, tenant: str) -> None:
         if parked := [key for key, record in await self.cells(tenant) if record.status == "parked"]:
@@ -374,7 +381,7 @@ class MixedLife:
                 held = [read_held(each) for each in record.held]
                 settled = [each.promise for each in held if isinstance(each, ReceiptArrived)]
                 is_open = len(settled) < len(record.intents)  # the others are still to come
-            if is_open or (record.status == "parked" and self.fair):
+            if is_open or record.is_catching_up or (record.status == "parked" and self.fair):
                 found.append(f"{tenant} {key} {record.status} {record.reason} {record.intents} {record.timers}")
         return found
 
@@ -408,6 +415,7 @@ def small_turns() -> Iterator[None]:
     with (
         mock.patch.object(succession, "AT_ONCE", 2),
         mock.patch.object(cell_supplier, "AT_ONCE", 2),
+        mock.patch.object(cell_supplier, "HELD_AT_ONCE", 2),
         mock.patch.object(cell_turn, "HELD_BEFORE", HELD_LIMIT),
         mock.patch.object(bank, "fee_seconds", 6.0),
     ):

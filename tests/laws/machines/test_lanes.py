@@ -140,7 +140,7 @@ class Life:
                 found = check_lane(
                     PromiseId(run.root), entries, account, kind.board, self.clock.now(), random.Random(0)
                 )
-                assert {row.key: decode_cell(row.record) for row in rows if row.lane == run.key.run} == found
+                assert {row.key: decode_cell(row.record) for row in rows if row.lane == run.key.run} == found.cells
 
 
 def _comparable(accounts: dict[str, Account]) -> dict[str, tuple[Any, ...]]:

@@ -167,7 +167,7 @@ def test_what_came_while_a_cell_was_parked_is_the_newest_report_then_the_receipt
         await asyncio.sleep(10 * DELAY)
         record = await engine.record(site, "a")
         assert record is not None
-        assert (record.status, len(record.held)) == ("parked", 3)
+        assert (record.status, record.held_count) == ("parked", 3)
         await engine.app.cell(site, "a").release(drop=True)
         await engine.rest()
         assert await lines(engine) == [[0, 1, ["a", 1]], [0, 1, ["a", 4]], [0, "a crawled"]]
@@ -214,7 +214,7 @@ def test_a_report_that_its_handler_cannot_take_parks_the_cell_and_can_be_dropped
         await asyncio.sleep(5 * DELAY)
         record = await engine.record(site, "a")
         assert record is not None
-        assert (record.status, len(record.held)) == ("parked", 3)  # the bad one is not replaced by the next
+        assert (record.status, record.held_count) == ("parked", 3)  # the bad one is not replaced by the next
         await engine.app.cell(site, "a").release(drop=True)
         await engine.rest()
         assert await lines(engine) == [[0, 1, ["a", 2]], [0, "a crawled"]]

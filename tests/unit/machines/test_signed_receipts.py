@@ -328,7 +328,7 @@ def test_a_changed_signature_in_the_journal_is_found(tmp_path: Path) -> None:
         (run,) = [run for run in await engine.app.store.find(p.Query("default"), 10) if is_lane(run.key.run)]
         entries = [entry async for entry in check_chain(engine.app.store, run)]
         board, clock = engine.app.machine_kind.board, engine.app.clock
-        assert check_lane(PromiseId(run.root), entries, account, board, clock.now(), engine.app.entropy)
+        assert check_lane(PromiseId(run.root), entries, account, board, clock.now(), engine.app.entropy).cells
         forged = [_forged(entry) for entry in entries]
         with pytest.raises(Nondeterminism):
             check_lane(PromiseId(run.root), forged, account, board, clock.now(), engine.app.entropy)

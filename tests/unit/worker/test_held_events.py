@@ -121,7 +121,7 @@ def test_an_event_from_outside_is_refused_while_a_parked_cell_is_full(virtual: G
             await opened(app)
             refused = await fill(app)
             assert refused == LIMIT
-            assert len((await record(app)).held) == LIMIT
+            assert (await record(app)).held_count == LIMIT
             with pytest.raises(LaneFull, match=r"3 events are held for cell 'a' of held\.list, .*release the cell"):
                 await app.emit(HeldTold("a", refused), id=f"e{refused}")
             (parked,) = (await app.cell(listing, "a").diagnose()).causes
@@ -174,7 +174,7 @@ def test_what_machines_emit_and_what_is_in_the_inbox_is_held_without_limit(groun
             for _ in range(3):
                 await app.emit(HeldAsked("a", 5))
                 await handled(app)
-            assert len((await record(app)).held) == 24
+            assert (await record(app)).held_count == 24
             Bug.there = False
             await app.cell(listing, "a").release()
             await handled(app)
@@ -199,7 +199,7 @@ def test_a_journal_of_earlier_rules_is_judged_by_them(virtual: Ground) -> None:
             assert [each.good async for each in app.machines.verify()] == [True, True]
             await app.emit(HeldAsked("a", 4))
             await handled(app)
-            assert (len((await record(app)).held), len(await letters(app))) == (7, 2)
+            assert ((await record(app)).held_count, len(await letters(app))) == (7, 2)
             assert [each.good async for each in app.machines.verify()] == [True, True]
 
     virtual.play(main)

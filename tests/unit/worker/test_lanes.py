@@ -98,7 +98,7 @@ def test_a_failing_handler_parks_its_cell_and_never_its_lane(ground: Ground) -> 
             app.delivered(change.key)
             await settled(app, "a")
             state = await app.cell(counter, "a").state()
-            return parked.reason, len(parked.held), state, other
+            return parked.reason, parked.held_count, state, other
 
     reason, held, state, other = ground.play(main)
     assert reason == "ValueError: it only counts up"

@@ -81,7 +81,7 @@ async def park(app: Holdfast, *, held: int) -> None:
         await app.changed(0.1)
     if held > 1:
         till.open()
-    while len((await record(app)).held) < held:
+    while (await record(app)).held_count < held:
         await app.changed(0.1)
 
 
@@ -148,7 +148,7 @@ def test_a_cell_is_not_said_to_wait_for_what_is_held(virtual: Ground) -> None:
             await park(app, held=1)
             assert [each.kind for each in (await app.cell(KIND, "a").diagnose()).causes] == ["parked", "receipt"]
             till.open()
-            while len((await record(app)).held) < 2:
+            while (await record(app)).held_count < 2:
                 await app.changed(0.1)
             assert [each.kind for each in (await app.cell(KIND, "a").diagnose()).causes] == ["parked"]
             (listed,) = [each async for each in app.machines.cells(KIND)]

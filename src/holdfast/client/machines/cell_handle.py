@@ -103,7 +103,11 @@ class CellHandle(Generic[S]):
         await counts.check(self.lane_key.tenant, machine.name, machine.lanes)
         if after is not None:
             await self._reached(after)
-        return (await self._kept())[1]
+        _, record = await self._kept()
+        while after is not None and record is not None and record.is_catching_up:
+            await asyncio.sleep(_LOOK_SECONDS)
+            _, record = await self._kept()
+        return record
 
     @operation("machines.see")
     async def show(self) -> CellInfo[S]:

@@ -12,7 +12,7 @@ from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
 from holdfast.programs.machine.kind import HELD_LIMIT
-from holdfast.programs.machine.lanes.envelopes import Addressed, read_envelope
+from holdfast.programs.machine.lanes.envelopes import Addressed, Continuation, HeldPart, read_envelope
 from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
@@ -92,11 +92,14 @@ def _stopped(it: Diagnosed) -> list[CellCause]:
     """What keeps it from moving until somebody acts; and that it is over."""
     found, record, run = [], it.record, it.run
     if record is not None and record.status == "parked":
-        held = f"{_number(len(record.held), 'event')} {'is' if len(record.held) == 1 else 'are'} held for it"
+        held = f"{_number(record.held_count, 'event')} {'is' if record.held_count == 1 else 'are'} held for it"
         text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held}."
-        if len(record.held) >= it.held_limit:
+        if record.held_count >= it.held_limit:
             text += " No more are taken in for it from outside."
         found.append(CellCause(kind="parked", text=text, remedy=it.command("cells", "release")))
+    elif record is not None and record.is_catching_up:
+        text = f"It was released, and handles what is held for it: {_number(record.held_count, 'event')} to go."
+        found.append(CellCause(kind="catching_up", text=text))
     elif record is not None and record.status == "failed":
         found.append(CellCause(kind="failed", text=f"It has failed: {record.reason}."))
     elif record is not None and record.status == "completed":
@@ -120,7 +123,8 @@ async def _unhandled(store: p.Store, it: Diagnosed) -> int:
             arrival = messages.read(received.message, root)
             if isinstance(arrival, SignalArrived) and arrival.name == LANE_EVENT:
                 heard = read_envelope(arrival.payload.data)
-                count += isinstance(heard, Addressed) and heard.key == it.key_bytes
+                if not isinstance(heard, Continuation | HeldPart):
+                    count += isinstance(heard, Addressed) and heard.key == it.key_bytes
     return count
 
 

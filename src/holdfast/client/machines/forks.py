@@ -7,7 +7,7 @@ can be replayed and verified like any other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +19,8 @@ from holdfast.client.people.permission import judged_now
 from holdfast.errors import EngineError, InvalidRequest, TenantNotFound
 from holdfast.journal import events as e
 from holdfast.lanes.counts import LaneCounts
-from holdfast.lanes.roots import make_root, read_cells
-from holdfast.programs.machine.lanes.envelopes import Adoption, is_order
+from holdfast.lanes.roots import RootContent, make_root, read_cells
+from holdfast.programs.machine.lanes.envelopes import Adoption, HeldPart, is_order
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.journals import check_chain
 from holdfast.runs.lanes import LANE_HEIR, LaneMessage, lane_id, lane_of, lane_start, place_of, read_start
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
 _AT_ONCE: Final = 500
+_PART_BYTES: Final = 1 << 16
 _ROOTS: Final = 1000
 _TRIES: Final = 20
 _LOOK_SECONDS: Final = 0.05
@@ -64,10 +65,10 @@ async def fork_machine(
     count, ends = 0, dict[p.Key, int]()
     for root in roots:
         source = f"{root.lane} of tenant {tenant}, version {root.version}"
-        cells = await read_cells(app.whole_store, root.key, root.root)
-        for lane, position in (await _deliver(target, owner, there, cells, source)).items():
+        content = await read_cells(app.whole_store, root.key, root.root)
+        for lane, position in (await _deliver(target, owner, there, content, source)).items():
             ends[lane] = max(position, ends.get(lane, 0))
-        count += len(cells)
+        count += len(content.cells)
     await _note(target, owner, machine.name, tenant, count, by)
     if target.worker is not None:
         await _taken_in(target, ends)
@@ -128,22 +129,31 @@ async def _inherited_at(store: p.Store, run: p.Run) -> int:
 
 
 async def _deliver(
-    target: Holdfast, tenant: str, machine: Machine[Any], cells: Mapping[bytes, bytes], source: str
+    target: Holdfast, tenant: str, machine: Machine[Any], content: RootContent, source: str
 ) -> dict[p.Key, int]:
-    """Send cells to their lanes; gives the last position in each lane's inbox."""
-    letters = [
-        LaneMessage(
-            machine.name,
-            lane_of(key, machine.lanes),
-            Adoption(key, record, source).write(),
-            f"fork:{key_hash(key).hex()}",
-            place_of(key),
-        )
-        for key, record in cells.items()
+    """Send cells to their lanes, behind what is held for them; gives the last position in each lane's inbox."""
+
+    def letter(key: bytes, what: Adoption | HeldPart, number: str = "") -> LaneMessage:
+        lane, name = lane_of(key, machine.lanes), f"fork:{key_hash(key).hex()}{number}"
+        return LaneMessage(machine.name, lane, what.write(), name, place_of(key))
+
+    parts = [
+        letter(key, part, f":{part.first}") for key in content.cells for part in _parts(key, content.held.get(key, {}))
     ]
+    cells = [letter(key, Adoption(key, record, source)) for key, record in content.cells.items()]
     now, ends = target.clock.now(), dict[p.Key, int]()
-    for lane in sorted({letter.lane for letter in letters}):
+    for lane in sorted({each.lane for each in cells}):
         await target.committer.commit(lane_start(tenant, machine.name, lane, now))
+    for letters in (parts, cells):
+        await _send(target, tenant, letters, now, ends)
+    for lane_key in ends:
+        target.delivered(lane_key)
+    return ends
+
+
+async def _send(
+    target: Holdfast, tenant: str, letters: Sequence[LaneMessage], now: int, ends: dict[p.Key, int]
+) -> None:
     for first in range(0, len(letters), _AT_ONCE):
         changes = [letter.deliver(tenant, now) for letter in letters[first : first + _AT_ONCE]]
         answers = await asyncio.gather(*map(target.committer.commit, changes))
@@ -153,9 +163,19 @@ async def _deliver(
             if isinstance(answer, p.Delivered):
                 lane_key = change.key if answer.heir is None else p.Key(tenant, answer.heir)
                 ends[lane_key] = max(answer.position, ends.get(lane_key, 0))
-    for lane_key in ends:
-        target.delivered(lane_key)
-    return ends
+
+
+def _parts(key: bytes, held: Mapping[int, bytes]) -> list[HeldPart]:
+    """What is held for a cell, as its lane there hears it."""
+    parts: list[HeldPart] = []
+    size = _PART_BYTES
+    for number in sorted(held):
+        if size >= _PART_BYTES:
+            parts.append(HeldPart(key, number, []))
+            size = 0
+        parts[-1].events.append(held[number])
+        size += len(held[number])
+    return parts
 
 
 async def _note(target: Holdfast, tenant: str, machine: str, source: str, count: int, by: str | None) -> None:

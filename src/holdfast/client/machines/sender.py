@@ -211,12 +211,15 @@ class EventSender:
         if now - kind.takers.get((lane, heard.key), now - LOOK_MICROSECONDS) < LOOK_MICROSECONDS:
             return
         for row in await self._app.store.cells(lane, [heard.key]):
-            held = len(decode_cell(row.record).held) if row.status == "parked" else 0
-            if held >= kind.held_limit:
+            record = decode_cell(row.record)
+            if record.held_count >= kind.held_limit:
                 kind.takers.pop((lane, heard.key), None)
                 cell = f"cell {shown_key(heard.key)} of {letter.machine}"
-                limit = f"{held:,} events are held for {cell}, which is parked, and the limit is {kind.held_limit:,}"
-                raise CellFull(f"{limit}: release the cell, then send this again.")
+                state, remedy = "is parked", "release the cell, then send this again"
+                if record.is_catching_up:
+                    state, remedy = "catches up", "send this again in a while"
+                held = f"{record.held_count:,} events are held for {cell}, which {state}"
+                raise CellFull(f"{held}, and the limit is {kind.held_limit:,}: {remedy}.")
         if len(kind.takers) >= TAKERS:
             kind.takers.clear()
         kind.takers[lane, heard.key] = now

@@ -17,8 +17,10 @@ from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.lanes.envelopes import (
     Addressed,
     Adoption,
+    Continuation,
     ForwardedReceipt,
     HandOver,
+    HeldPart,
     Release,
     read_envelope,
 )
@@ -79,6 +81,8 @@ class TraceReader:
         if isinstance(envelope, ForwardedReceipt):
             yield from self._forwarded(entry, envelope)
             return
+        if isinstance(envelope, Continuation | HeldPart):
+            return  # the cell itself comes behind what is held for it
         if isinstance(envelope, Release):
             yield self._item(entry, "released", "drop" if envelope.drop else "release")
             return

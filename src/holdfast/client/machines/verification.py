@@ -1,17 +1,18 @@
 """Verifying machines: every lane's journal is replayed with its handlers, and compared with rows and roots.
 
 What must agree: the journal's hash chain; what the handlers make of the recorded events, with the journal's notes; the
-cells that come of it, with the rows; and the cells by the notes, with every root that is kept.
+cells that come of it, with the rows; and the cells by the notes, with every root that is kept. What is held for a cell
+must be what the cell's record proves.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.cells.cell import CellRecord, encode_cell, shown_key
+from holdfast.cells.cell import CellRecord, decode_cell, encode_cell, shown_key
 from holdfast.cells.nodes import name_of
 from holdfast.errors import AuthorError, HoldfastError, StoreCorrupt
 from holdfast.journal import events as e
@@ -19,6 +20,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.lanes.counts import lanes_of
 from holdfast.lanes.roots import read_cells
 from holdfast.programs.machine.lanes.checked_lane import check_lane, codes_of
+from holdfast.programs.machine.lanes.held_rows import check_rows
 from holdfast.programs.machine.lanes.notes import code_hash, read_note
 from holdfast.runs.journals import check_chain
 from holdfast.runs.kinds.cells import CELLS
@@ -27,6 +29,9 @@ from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+
+HeldRows: TypeAlias = Mapping[bytes, Mapping[int, bytes]]
+"""Held events by cell and number."""
 
 _NAMED: Final = 10
 """So many differences of a kind are named; the others are counted."""
@@ -80,13 +85,15 @@ async def verify_lane(app: Holdfast, run: p.Run) -> LaneCheck:
     try:
         moment = msgspec.structs.replace(run, version=written.version, head=written.head)
         entries = [entry async for entry in check_chain(app.store, moment) if entry.sequence < moment.version]
-        cells = check_lane(PromiseId(run.root), entries, code, board, app.clock.now(), app.entropy)
-        problems += _row_differences(dict(written.cells), cells)
+        checked = check_lane(PromiseId(run.root), entries, code, board, app.clock.now(), app.entropy)
+        problems += _row_differences(dict(written.cells), checked.cells)
+        problems += _held_differences(_held_rows(written), checked.held)
     except HoldfastError as error:
         others = codes_of(entries) - {code_hash(code.hash, board.manifest)}
         by_other_code = isinstance(error, AuthorError) and bool(others)
         if by_other_code:
             problems += _noted_differences(dict(written.cells), entries)
+            problems += _unproved(dict(written.cells), _held_rows(written))
         else:
             problems.append(f"its journal is not what its handlers do: {error}")
     kept = {row.version: row for row in roots}
@@ -113,6 +120,36 @@ def _row_differences(rows: Mapping[bytes, bytes], cells: Mapping[bytes, CellReco
         *_named(strange, "there is a row of a cell that its handlers do not make"),
         *_named(other, "the row is not the cell that its handlers make"),
     ]
+
+
+def _held_rows(written: p.Unrooted) -> HeldRows:
+    """What is held for the cells of a lane."""
+    rows: dict[bytes, dict[int, bytes]] = {}
+    for key, number, event in written.held:
+        if event is not None:
+            rows.setdefault(key, {})[number] = event
+    return rows
+
+
+def _held_differences(rows: HeldRows, made: HeldRows) -> list[str]:
+    """Where what is held is not what the handlers leave."""
+    wrong = [key for key in {*rows, *made} if rows.get(key) != made.get(key)]
+    return _named(wrong, "what is held for it is not what its handlers leave")
+
+
+def _unproved(cells: Mapping[bytes, bytes], rows: HeldRows) -> list[str]:
+    """The cells whose records do not prove what is held for them."""
+    wrong = []
+    for key, data in cells.items():
+        chain, held = decode_cell(data).chain, rows.get(key, {})
+        try:
+            if chain is not None:
+                check_rows(key, chain, [(at, held[at]) for at in range(chain.first, chain.end) if at in held])
+            if len(held) != (0 if chain is None else chain.end - chain.first):
+                wrong.append(key)
+        except StoreCorrupt:
+            wrong.append(key)
+    return _named(wrong, "what is held for it is not what its record proves")
 
 
 def _noted_differences(rows: Mapping[bytes, bytes], entries: Sequence[e.Entry]) -> list[str]:
@@ -148,12 +185,13 @@ async def _root_differences(store: p.Store, row: p.RootRow, noted: Mapping[bytes
     """Where a root is not that of the cells by the journal's notes."""
     name = f"the root at version {row.version}"
     try:
-        cells = await read_cells(store, row.key, row.root)
+        content = await read_cells(store, row.key, row.root)
     except StoreCorrupt as error:
         return [f"{name} cannot be read: {error}"]
-    found = {key: name_of(record) for key, record in cells.items()}
+    found = {key: name_of(record) for key, record in content.cells.items()}
     wrong = [key for key in {*noted, *found} if noted.get(key) != found.get(key)]
     problems = _named(wrong, f"{name} has another record than the journal")
+    problems += [f"{name}: {problem}" for problem in _unproved(content.cells, content.held)]
     if row.cells != len(found):
         problems.append(f"{name} says that it has {row.cells} cells, and has {len(found)}")
     head = await _head_at(store, row)

@@ -78,6 +78,13 @@ class TenantStore:
     async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
         return [] if self._is_foreign(lane.tenant) else await self._store.cells(lane, keys)
 
+    async def held_events(
+        self, lane: p.Key, key: bytes, first: int, limit: int, size_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        if self._is_foreign(lane.tenant):
+            return []
+        return await self._store.held_events(lane, key, first, limit, size_bytes)
+
     async def find_cells(self, query: p.CellQuery, limit: int, after: p.CellCursor | None = None) -> list[p.CellRow]:
         return [] if self._is_foreign(query.tenant) else await self._store.find_cells(query, limit, after)
 

@@ -64,8 +64,8 @@ class TimerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class CellInfo(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One cell. ``state`` is of the machine's own type; where the code here cannot read it, it is plain data, and
-    ``problem`` says why. ``events`` counts what it has handled, ``held`` what came while it was parked. ``intents`` are
-    the effects that it waits for: one whose receipt is held is none of them."""
+    ``problem`` says why. ``events`` counts what it has handled, ``held`` what is held for it since it was parked.
+    ``intents`` are the effects that it waits for: one whose receipt is held is none of them."""
 
     machine: str
     tenant: str
@@ -187,7 +187,7 @@ def cell_info(machine: Machine[S], tenant: str, lane: str, root: bytes | None, r
         ),
         last_active=moment(record.last_active),
         events=record.last_sequence,
-        held=len(record.held),
+        held=record.held_count,
         machine_version=record.machine_version,
         machine_hash=record.machine_hash.hex(),
     )

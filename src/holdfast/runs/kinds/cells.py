@@ -13,13 +13,13 @@ from holdfast.journal.events import InvokeScheduled
 from holdfast.kernel.requests import Carry
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Shown
 from holdfast.runs.lanes import LaneMessage, lane_start
-from holdfast.store.protocol import CellChange, DeadLetter, MarkSplit, PutCells
+from holdfast.store.protocol import CellChange, DeadLetter, HeldChange, MarkSplit, PutCells
 
 CELLS: Final = "cells"
 
 
 class Freight(msgspec.Struct, frozen=True, gc=False):
-    """What the commit of a lane's turn carries along: its changed cells, and what they emit.
+    """What the commit of a lane's turn carries along: its changed cells, what is held for them, and what they emit.
 
     The lanes that hear it are begun in the same commit, where they are not there yet: else it could be lost. With
     ``opens`` the lane has handled all that it inherited.
@@ -30,6 +30,7 @@ class Freight(msgspec.Struct, frozen=True, gc=False):
     emitted: tuple[LaneMessage, ...] = ()
     dead: tuple[DeadLetter, ...] = ()
     opens: bool = False
+    held: tuple[HeldChange, ...] = ()
 
 
 class CellsKind(Kind):
@@ -42,7 +43,7 @@ class CellsKind(Kind):
         if not isinstance(freight, Freight):
             raise EngineError(f"a lane carries {freight!r:.60}")
         tenant = run.key.tenant
-        written = PutCells(run.key, freight.machine, run.version, freight.cells, freight.dead)
+        written = PutCells(run.key, freight.machine, run.version, freight.cells, freight.dead, freight.held)
         lanes = dict.fromkeys((each.machine, each.lane) for each in freight.emitted if each.place is not None)
         births = [Errand(lane_start(tenant, machine, index, now)) for machine, index in lanes]
         letters = [Errand(each.deliver(tenant, now)) for each in freight.emitted]

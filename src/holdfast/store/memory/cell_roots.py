@@ -17,6 +17,9 @@ def put_root(tables: Tables, change: p.PutRoot) -> None:
     marks = tables.deleted_cells.get(row.key, {})
     for key in [key for key, version in marks.items() if version < row.version]:
         del marks[key]
+    for rows in tables.held_events.get(row.key, {}).values():
+        for number in [number for number, held in rows.items() if held.event is None and held.version < row.version]:
+            del rows[number]
 
 
 class MemoryRoots(MemoryGovernance):
@@ -31,7 +34,13 @@ class MemoryRoots(MemoryGovernance):
             cells = [(row.key, row.record) for row in kept.values() if row.version >= since]
             marks = tables.deleted_cells.get(lane, {})
             deleted = [key for key, version in marks.items() if version >= since and key not in kept]
-            return p.Unrooted(run.version, run.head, cells, deleted)
+            held = [
+                (key, number, row.event)
+                for key, rows in tables.held_events.get(lane, {}).items()
+                for number, row in rows.items()
+                if row.version >= since
+            ]
+            return p.Unrooted(run.version, run.head, cells, deleted, held)
 
     async def roots(self, lane: p.Key, limit: int, at: int | None = None) -> list[p.RootRow]:
         with self._transaction() as tables:

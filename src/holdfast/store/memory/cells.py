@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from holdfast.store import protocol as p
 from holdfast.store.cells import buried
 from holdfast.store.memory.cell_roots import MemoryRoots
-from holdfast.store.memory.tables import Tables
+from holdfast.store.memory.tables import HeldRow, Tables
 
 
 def put_cells(tables: Tables, change: p.PutCells) -> p.Answer:
-    """Write a turn's cells."""
+    """Write a turn's cells, and what is held for them."""
     lane = tables.cells.setdefault(change.key, {})
     for each in change.cells:
         if each.record is None:
@@ -30,6 +30,11 @@ def put_cells(tables: Tables, change: p.PutCells) -> p.Answer:
                 each.active_at,
                 change.version,
             )
+    for held in change.held:
+        rows = tables.held_events.setdefault(change.key, {}).setdefault(held.key, {})
+        for number in [number for first, end in held.gone for number in range(first, end) if number in rows]:
+            rows[number] = HeldRow(None, change.version)
+        rows.update((number, HeldRow(event, change.version)) for number, event in held.held)
     for row in buried(change):
         tables.dead_letters[(row.tenant, *row.place)] = row
     return p.Kept()
@@ -42,6 +47,20 @@ class MemoryCells(MemoryRoots):
         with self._transaction() as tables:
             kept = tables.cells.get(lane, {})
             return [kept[key] for key in keys if key in kept]
+
+    async def held_events(
+        self, lane: p.Key, key: bytes, first: int, limit: int, size_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        with self._transaction() as tables:
+            rows = tables.held_events.get(lane, {}).get(key, {})
+            kept = ((number, row.event) for number, row in rows.items() if number >= first and row.event is not None)
+            for number, event in heapq.nsmallest(limit, kept):
+                if size_bytes <= 0:
+                    break
+                found.append((number, event))
+                size_bytes -= len(event)
+        return found
 
     async def due_cells(self, lane: p.Key, now: int, limit: int) -> list[p.CellRow]:
         with self._transaction() as tables:

@@ -58,6 +58,13 @@ class Watcher(NamedTuple):
     loop: asyncio.AbstractEventLoop | None
 
 
+class HeldRow(NamedTuple):
+    """An event that is held for a cell; None where it is held no more. ``version`` is that in front of the turn."""
+
+    event: bytes | None
+    version: int
+
+
 class Holder(NamedTuple):
     """The user of blobs: a run, a receipt or a task, by its id."""
 
@@ -76,6 +83,7 @@ class Tables:
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
     cells: dict[Key, dict[bytes, CellRow]] = field(default_factory=dict)
     deleted_cells: dict[Key, dict[bytes, int]] = field(default_factory=dict)  # the version in front of the turn
+    held_events: dict[Key, dict[bytes, dict[int, HeldRow]]] = field(default_factory=dict)
     cell_roots: dict[Key, list[RootRow]] = field(default_factory=dict)
     cell_nodes: dict[Key, dict[bytes, bytes]] = field(default_factory=dict)
     dead_letters: dict[tuple[str, str, int, int], DeadRow] = field(default_factory=dict)
@@ -159,7 +167,7 @@ class Tables:
                 del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
         for table in (self.segments, self.checkpoints, self.deliveries, self.ready, self.sleeping, self.write_counts):
             table.pop(key, None)
-        for belonging in (self.cells, self.deleted_cells, self.cell_roots, self.cell_nodes):
+        for belonging in (self.cells, self.deleted_cells, self.held_events, self.cell_roots, self.cell_nodes):
             belonging.pop(key, None)
         if (trigger := self.trigger_keys.pop(key, None)) is not None:
             del self.triggers[key.tenant, trigger]

@@ -26,6 +26,7 @@ async def put_root(writer: Writer, change: p.PutRoot) -> None:
         some = names[at : at + SET_SIZE]
         await writer.fetch("put_nodes", *row.key, some, [change.nodes[name] for name in some])
     await writer.fetch("forget_deleted_cells", *row.key, row.version)
+    await writer.fetch("forget_held_events", *row.key, row.version)
 
 
 class PostgresRoots(PostgresGovernance):

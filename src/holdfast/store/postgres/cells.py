@@ -11,7 +11,8 @@ from holdfast.store.postgres.writer import Writer
 
 
 async def put_cells(writer: Writer, changes: Sequence[p.PutCells]) -> list[p.Answer]:
-    """Write the cells of many turns: in the order of their keys, so that no two batches lock them crosswise."""
+    """Write the cells of many turns, and what is held for them: in the order of their keys, so that no two batches lock
+    them crosswise."""
     kept, deleted = [], []
     for change in changes:
         for each in change.cells:
@@ -28,6 +29,11 @@ async def put_cells(writer: Writer, changes: Sequence[p.PutCells]) -> list[p.Ans
         deleted.sort()
         await writer.fetch_columns("drop_cells", [row[:3] for row in deleted], width=3)
         await writer.fetch_columns("mark_deleted_cells", deleted, width=4)
+    held = [(change.key, change.version, each) for change in changes for each in change.held]
+    if gone := sorted((*lane, each.key, *numbers, version) for lane, version, each in held for numbers in each.gone):
+        await writer.fetch_columns("mark_held_events", gone, width=6)
+    if put := sorted((*lane, each.key, *row, version) for lane, version, each in held for row in each.held):
+        await writer.fetch_columns("put_held_events", put, width=6)
     dead = [row for change in changes for row in buried(change)]
     if dead:
         await writer.fetch_columns("bury", sorted(dead), width=11)
@@ -39,6 +45,11 @@ class PostgresCells(PostgresRoots):
 
     async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
         return [p.CellRow(*row) for row in await self._read("cells", *lane, list(keys))]
+
+    async def held_events(
+        self, lane: p.Key, key: bytes, first: int, limit: int, size_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        return [(row[0], row[1]) for row in await self._read("held_events", *lane, key, first, limit, size_bytes)]
 
     async def due_cells(self, lane: p.Key, now: int, limit: int) -> list[p.CellRow]:
         return [p.CellRow(*row) for row in await self._read("due_cells", *lane, now, limit)]

@@ -9,7 +9,7 @@ BEGIN
     FOREACH name IN ARRAY ARRAY[
         'artefacts', 'audit', 'blob_uses', 'blobs', 'blocks', 'cell_nodes', 'cell_roots', 'cells', 'chain_ends',
         'checkpoints', 'code', 'dead_letters', 'declined', 'definitions', 'deleted_cells',
-        'deliveries', 'holders', 'inbox', 'items', 'orphaned_receipts', 'progress', 'receipts', 'runs', 'segments',
+        'deliveries', 'held_events', 'holders', 'inbox', 'items', 'orphaned_receipts', 'progress', 'receipts', 'runs', 'segments',
         'takings', 'tasks', 'work',
         'write_counts'
     ] LOOP

@@ -710,6 +710,8 @@ WITH given AS (
     DELETE FROM cells USING given WHERE cells.tenant = given.tenant AND cells.lane = given.run
 ), deleted_cells_gone AS (
     DELETE FROM deleted_cells USING given WHERE deleted_cells.tenant = given.tenant AND deleted_cells.lane = given.run
+), held_events_gone AS (
+    DELETE FROM held_events USING given WHERE held_events.tenant = given.tenant AND held_events.lane = given.run
 ), cell_roots_gone AS (
     DELETE FROM cell_roots USING given WHERE cell_roots.tenant = given.tenant AND cell_roots.lane = given.run
 ), cell_nodes_gone AS (
@@ -959,16 +961,46 @@ INSERT INTO deleted_cells (tenant, lane, key, version)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[])
 ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;
 
+-- name: put_held_events
+INSERT INTO held_events (tenant, lane, key, number, event, version)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bigint[])
+ON CONFLICT (tenant, lane, key, number) DO UPDATE SET event = excluded.event, version = excluded.version;
+
+-- name: mark_held_events
+-- They are held no more: a root that has seen it drops the rows.
+UPDATE held_events AS held SET event = NULL, version = gone.version
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS gone (tenant, lane, key, first, "end", version)
+WHERE held.tenant = gone.tenant AND held.lane = gone.lane AND held.key = gone.key
+    AND held.number >= gone.first AND held.number < gone."end" AND held.event IS NOT NULL;
+
+-- name: held_events
+-- No more behind so many bytes: what comes before the last row is less than that.
+SELECT number, event FROM (
+    SELECT number, event, sum(octet_length(event)) OVER (ORDER BY number) - octet_length(event) AS before
+    FROM (
+        SELECT number, event FROM held_events
+        WHERE tenant = $1 AND lane = $2 AND key = $3 AND number >= $4 AND event IS NOT NULL ORDER BY number LIMIT $5
+    ) AS held
+) AS summed
+WHERE before < $6 ORDER BY number;
+
+-- name: forget_held_events
+DELETE FROM held_events WHERE tenant = $1 AND lane = $2 AND event IS NULL AND version < $3;
+
 -- name: unrooted
 -- One statement reads one moment: the run's row says at which version of the journal that is.
-SELECT runs.version, runs.head, cells.key, cells.record FROM runs
+SELECT runs.version, runs.head, cells.key, cells.record, NULL::bigint FROM runs
 LEFT JOIN cells ON cells.tenant = runs.tenant AND cells.lane = runs.id AND cells.version >= $3
 WHERE runs.tenant = $1 AND runs.id = $2
 UNION ALL
-SELECT NULL, NULL, gone.key, NULL FROM deleted_cells AS gone
+SELECT NULL, NULL, gone.key, NULL, NULL FROM deleted_cells AS gone
 WHERE gone.tenant = $1 AND gone.lane = $2 AND gone.version >= $3 AND NOT EXISTS (
     SELECT FROM cells WHERE cells.tenant = gone.tenant AND cells.lane = gone.lane AND cells.key = gone.key
-);
+)
+UNION ALL
+SELECT NULL, NULL, key, event, number FROM held_events
+WHERE tenant = $1 AND lane = $2 AND version >= $3 AND EXISTS (SELECT FROM runs WHERE tenant = $1 AND id = $2);
 
 -- name: cell_roots
 SELECT tenant, lane, version, head, root, cells, at FROM cell_roots

@@ -29,6 +29,7 @@ def put_root(cursor: sqlite3.Cursor, change: p.PutRoot) -> None:
     row = change.row
     cursor.execute(SQL["put_root"], row)
     cursor.execute(SQL["forget_deleted_cells"], (*row.key, row.version))
+    cursor.execute(SQL["forget_held_events"], (*row.key, row.version))
 
 
 class NewNodes:

@@ -12,7 +12,7 @@ from holdfast.store.sqlite.sql import SQL
 
 
 def put_cells(cursor: sqlite3.Cursor, change: p.PutCells) -> p.Answer:
-    """Write a turn's cells."""
+    """Write a turn's cells, and what is held for them."""
     lane = change.key
     kept = [
         (*lane, each.key, change.machine, each.record, each.status, each.wake_at, each.active_at, change.version)
@@ -25,6 +25,10 @@ def put_cells(cursor: sqlite3.Cursor, change: p.PutCells) -> p.Answer:
     if deleted:
         cursor.executemany(SQL["drop_cell"], deleted)
         cursor.executemany(SQL["mark_deleted_cell"], [(*place, change.version) for place in deleted])
+    for held in change.held:
+        place = (*lane, held.key)
+        cursor.executemany(SQL["mark_held_events"], [(*place, *each, change.version) for each in held.gone])
+        cursor.executemany(SQL["put_held_event"], [(*place, *each, change.version) for each in held.held])
     if change.dead:
         cursor.executemany(SQL["bury"], buried(change))
     return p.Kept()
@@ -35,6 +39,11 @@ class SqliteCells(SqliteRoots):
 
     async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
         return [p.CellRow(*row) for key in keys for row in self._read(SQL["cell"], (*lane, key))]
+
+    async def held_events(
+        self, lane: p.Key, key: bytes, first: int, limit: int, size_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        return [(row[0], row[1]) for row in self._read(SQL["held_events"], (*lane, key, first, limit, size_bytes))]
 
     async def due_cells(self, lane: p.Key, now: int, limit: int) -> list[p.CellRow]:
         return [p.CellRow(*row) for row in self._read(SQL["due_cells"], (*lane, now, limit))]

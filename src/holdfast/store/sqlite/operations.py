@@ -29,6 +29,7 @@ PRUNED: Final = (
     "prune_write_counts",
     "prune_cells",
     "prune_deleted_cells",
+    "prune_held_events",
     "prune_roots",
     "prune_nodes",
     "prune_attributes",

@@ -612,17 +612,44 @@ DELETE FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND numbe
 INSERT INTO deleted_cells (tenant, lane, key, version) VALUES (?, ?, ?, ?)
 ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;
 
+-- name: put_held_event
+INSERT INTO held_events (tenant, lane, key, number, event, version) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, lane, key, number) DO UPDATE SET event = excluded.event, version = excluded.version;
+
+-- name: mark_held_events
+-- They are held no more: a root that has seen it drops the rows.
+UPDATE held_events SET event = NULL, version = ?6
+WHERE tenant = ?1 AND lane = ?2 AND key = ?3 AND number >= ?4 AND number < ?5 AND event IS NOT NULL;
+
+-- name: held_events
+-- No more behind so many bytes: what comes before the last row is less than that.
+SELECT number, event FROM (
+    SELECT number, event, sum(length(event)) OVER (ORDER BY number) - length(event) AS before FROM (
+        SELECT number, event FROM held_events
+        WHERE tenant = ?1 AND lane = ?2 AND key = ?3 AND number >= ?4 AND event IS NOT NULL ORDER BY number LIMIT ?5
+    )
+) WHERE before < ?6 ORDER BY number;
+
+-- name: forget_held_events
+DELETE FROM held_events WHERE tenant = ? AND lane = ? AND event IS NULL AND version < ?;
+
+-- name: prune_held_events
+DELETE FROM held_events WHERE tenant = ? AND lane = ?;
+
 -- name: unrooted
 -- One statement reads one moment: the run's row says at which version of the journal that is.
-SELECT runs.version, runs.head, cells.key, cells.record FROM runs
+SELECT runs.version, runs.head, cells.key, cells.record, NULL FROM runs
 LEFT JOIN cells INDEXED BY cells_unrooted
     ON cells.tenant = runs.tenant AND cells.lane = runs.id AND cells.version >= ?3
 WHERE runs.tenant = ?1 AND runs.id = ?2
 UNION ALL
-SELECT NULL, NULL, gone.key, NULL FROM deleted_cells AS gone
+SELECT NULL, NULL, gone.key, NULL, NULL FROM deleted_cells AS gone
 WHERE gone.tenant = ?1 AND gone.lane = ?2 AND gone.version >= ?3 AND NOT EXISTS (
     SELECT 1 FROM cells WHERE cells.tenant = gone.tenant AND cells.lane = gone.lane AND cells.key = gone.key
-);
+)
+UNION ALL
+SELECT NULL, NULL, key, event, number FROM held_events
+WHERE tenant = ?1 AND lane = ?2 AND version >= ?3 AND EXISTS (SELECT 1 FROM runs WHERE tenant = ?1 AND id = ?2);
 
 -- name: cell_roots
 SELECT tenant, lane, version, head, root, cells, at FROM cell_roots

@@ -26,6 +26,7 @@ from holdfast.testing.stores.items import ItemTopic
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.machines.cell_roots import RootTopic, UnrootedTopic
 from holdfast.testing.stores.machines.cells import CellTopic
+from holdfast.testing.stores.machines.held_events import HeldEventTopic
 from holdfast.testing.stores.machines.splits import SplitTopic
 from holdfast.testing.stores.operations import Operations
 from holdfast.testing.stores.pauses import Pauses
@@ -54,6 +55,7 @@ class StoreSuite(
     ItemTopic,
     TemplateTopic,
     CellTopic,
+    HeldEventTopic,
     SplitTopic,
     Inbox,
     Pauses,

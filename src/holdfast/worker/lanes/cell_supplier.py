@@ -6,12 +6,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeGuard
 
-from holdfast.cells.cell import CellRecord, decode_cell
+from holdfast.cells.cell import CellRecord, HeldChain, decode_cell
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled, SignalArrived
 from holdfast.kernel.program import Program
 from holdfast.lanes.counts import LaneCounts
+from holdfast.programs.machine.lanes.held_rows import Rows, check_rows
 from holdfast.programs.machine.lanes.succession import AT_ONCE
 from holdfast.runs.clock import Clock
 from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR
@@ -22,6 +23,11 @@ from holdfast.worker.held import Held
 DUE_AT_ONCE: Final = 500
 """So many cells whose timers have come are handled in one turn; one, where the lane's last worker died over it. The
 others follow in the next."""
+
+HELD_AT_ONCE: Final = 500
+HELD_BYTES_AT_ONCE: Final = 1 << 20
+"""So much of what is held for a cell is handled in one turn, and so much for all cells together is handed over in one;
+one event, where the lane's last worker died over it."""
 
 _HEARD: Final = (LANE_EVENT, LANE_HEIR)
 
@@ -35,6 +41,8 @@ class Wanted(Protocol):
     def due_by(self) -> int | None: ...
     @property
     def moving(self) -> bool: ...
+    @property
+    def chains(self) -> tuple[tuple[bytes, HeldChain], ...]: ...
 
 
 class Supplied(Program, Protocol):
@@ -55,9 +63,10 @@ class Supplied(Program, Protocol):
         due: list[CellRecord] | None,
         next_wake: int | None,
         moving: tuple[list[CellRecord], bool] | None,
+        rows: dict[bytes, Rows],
     ) -> None:
         """The cells that were wanted, those whose timers have come, and when the next timer of the others comes; cells
-        to hand over, and whether there are more of them."""
+        to hand over, and whether there are more of them; and the first rows of chains."""
         ...
 
     def release(self) -> None:
@@ -114,7 +123,10 @@ class CellSupplier:
             found: dict[bytes, CellRecord | None] = dict.fromkeys(wanted.keys)
             found.update((row.key, decode_cell(row.record)) for row in rows)
             due, next_wake = await self._due(held, wanted.due_by)
+            held_back: dict[bytes, Rows] = {key: await self._rows(held, key, chain) for key, chain in wanted.chains}
             moving = await self._moving(held) if wanted.moving else None
+            if moving is not None:
+                held_back.update(await self._moving_rows(held, moving[0]))
         except Exception as error:
             if not held.dropped:
                 self._fail(held, "cannot read its cells", error)
@@ -122,7 +134,7 @@ class CellSupplier:
         finally:
             self._under_way.discard(held.key)
         if not held.dropped:
-            program.bring(found, due, next_wake, moving)
+            program.bring(found, due, next_wake, moving, held_back)
             self._schedule(held)
 
     async def _moving(self, held: Held) -> tuple[list[CellRecord], bool]:
@@ -132,6 +144,27 @@ class CellSupplier:
         rows = await patiently(partial(self._store.find_cells, query, AT_ONCE, first))
         own = [decode_cell(row.record) for row in rows if row.lane == lane.run]
         return own, len(own) == AT_ONCE
+
+    async def _rows(
+        self, held: Held, key: bytes, chain: HeldChain, limit: int = 0, size_bytes: int = 0
+    ) -> list[tuple[int, bytes]]:
+        """The first rows of a chain. Raises StoreCorrupt."""
+        limit = limit or (HELD_AT_ONCE if held.caution is None else 1)
+        limit, size_bytes = min(limit, chain.end - chain.first), size_bytes or HELD_BYTES_AT_ONCE
+        rows = await patiently(partial(self._store.held_events, held.key, key, chain.first, limit, size_bytes))
+        check_rows(key, chain, rows)
+        return rows
+
+    async def _moving_rows(self, held: Held, moving: list[CellRecord]) -> dict[bytes, Rows]:
+        """The first rows of the chains of cells that are handed over: no more than one turn takes."""
+        found: dict[bytes, Rows] = {}
+        limit, size_bytes = HELD_AT_ONCE, HELD_BYTES_AT_ONCE
+        for record in moving:
+            if record.chain is not None and limit > 0 and size_bytes > 0:
+                rows = found[record.key] = await self._rows(held, record.key, record.chain, limit, size_bytes)
+                limit -= len(rows)
+                size_bytes -= sum(len(event) for _, event in rows)
+        return found
 
     async def _due(self, held: Held, by: int | None) -> tuple[list[CellRecord] | None, int | None]:
         if by is None:

@@ -12,7 +12,7 @@ from holdfast import Holdfast
 from holdfast.cells.cell import CellIntent, CellRecord, decode_cell, encode_cell
 from holdfast.client.machines.forks import _deliver, _taken_in
 from holdfast.errors import InvalidRequest
-from holdfast.lanes.roots import make_root
+from holdfast.lanes.roots import RootContent, make_root
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
@@ -113,7 +113,7 @@ def test_a_cell_that_waits_for_an_effect_is_parked_in_the_fork() -> None:
             intents=(CellIntent(7, "bank.fee", 1),),
             asked=1,
         )
-        ends = await _deliver(app, "later", account, {key: encode_cell(waits)}, "elsewhere")
+        ends = await _deliver(app, "later", account, RootContent({key: encode_cell(waits)}, {}), "elsewhere")
         await _taken_in(app, ends)
         found = await app.machines.cell(account, "a1", tenant="later").record()
         assert found is not None

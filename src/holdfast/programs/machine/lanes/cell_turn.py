@@ -3,6 +3,9 @@
 Ready cells take turns, one event each, in the order in which they became ready; the events of one cell are handled in
 the order in which they came. A handler that fails parks its cell: the event, and what comes after it, is held for it
 until a person lets it go on. The lane is never stopped by it.
+
+A released cell catches up: it handles what is held for it, as much as was brought to the turn, and then asks its lane
+for another turn. What comes for it meanwhile is held behind that.
 """
 
 from __future__ import annotations
@@ -14,7 +17,16 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell, timers_in_order, without_timer
+from holdfast.cells.cell import (
+    TERMINAL,
+    CellIntent,
+    CellRecord,
+    CellTimer,
+    HeldChain,
+    decode_cell,
+    timers_in_order,
+    without_timer,
+)
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Ok, Payload
@@ -25,7 +37,15 @@ from holdfast.programs.function.values import decode
 from holdfast.programs.machine.executors import is_rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.lanes.code_fit import undeclared
-from holdfast.programs.machine.lanes.envelopes import HOPS_LIMIT, Adoption, Envelope, HandOver, Release
+from holdfast.programs.machine.lanes.envelopes import (
+    HOPS_LIMIT,
+    Adoption,
+    Continuation,
+    Envelope,
+    HandOver,
+    HeldPart,
+    Release,
+)
 from holdfast.programs.machine.lanes.held_events import (
     Due,
     Happening,
@@ -33,13 +53,18 @@ from holdfast.programs.machine.lanes.held_events import (
     ProgressArrived,
     ReceiptArrived,
     adopted_elsewhere,
+    chained,
+    event_hash,
     file,
     hold,
+    next_held,
     parking_cause,
     read_held,
     received,
+    reported,
     write_held,
 )
+from holdfast.programs.machine.lanes.held_rows import HeldRows, Rows
 from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
 from holdfast.programs.machine.occurrences import Progress, Rejected, Settled
 from holdfast.programs.machine.switchboard import Switchboard
@@ -66,14 +91,20 @@ class CellCall(msgspec.Struct, gc=False):
 
 
 RULES: Final = 1
-"""The rules of now: what is acknowledged is held without limit, and a fork has the receipts that are held."""
+"""What is acknowledged is held without limit, and a fork has the receipts that are held."""
+
+CHAINED: Final = 2
+"""The rules of now: each event that is held for a cell is a row of its own, in the cell's chain."""
 
 
 class KnownTurn(msgspec.Struct, frozen=True):
-    """What is known before a turn: why an event, by its number, parks its cell unhandled; by which rules it goes."""
+    """What is known before a turn: why an event, by its number, parks its cell unhandled; by which rules it goes; and
+    the first rows of chains, for those cells that may catch up."""
 
     failure_of: Callable[[int], str | None] = lambda _: None
     goes_by_earlier_rules: bool = False
+    holds_in_chains: bool = False
+    rows: Mapping[bytes, Rows] = {}
 
 
 NOTHING_KNOWN: Final = KnownTurn()
@@ -101,6 +132,8 @@ class CellTurn:
         self.failures: list[tuple[int, str, bytes]] = []  # events by number within the turn, why they parked, whom
         self.annotations: list[tuple[bytes, bytes]] = []  # by cell, canonical CBOR
         self.sent: list[tuple[bytes, str]] = []  # what cells emitted, by its schema
+        self.held = HeldRows(known.rows)
+        self.unfinished: dict[bytes, None] = {}  # cells that catch up, and for which more is held than is here
         self._machine = machine
         self._cells = cells
         self._where = where
@@ -110,6 +143,7 @@ class CellTurn:
         self._root = run.root
         self._known = known
         self._handled = 0
+        self._caught: HeldChain | None = None  # the chain of which the first event is being handled
 
     def handle(self, occurrences: list[tuple[bytes, Occurrence]]) -> None:
         """Handle all of them, each cell in turn."""
@@ -132,11 +166,15 @@ class CellTurn:
         record = self.record(key) or CellRecord(key=key, machine_hash=self._machine_hash)
         if isinstance(occurrence, Release):
             self._release(record, occurrence, mailbox)
+        elif isinstance(occurrence, Continuation):
+            self._catch_up(record, mailbox)
+        elif isinstance(occurrence, HeldPart):
+            self._take_in(occurrence)
         elif isinstance(occurrence, Adoption):
             self._adopt(key, occurrence)
         elif isinstance(occurrence, HandOver):
             self.changed[key] = decode_cell(occurrence.record)
-        elif record.status == "parked":
+        elif record.status == "parked" or record.is_catching_up:
             self._hold(record, occurrence)
         elif record.status in TERMINAL:
             self._refuse(record, occurrence)
@@ -345,7 +383,9 @@ class CellTurn:
         adopted = decode_cell(adoption.record)
         came = () if self._known.goes_by_earlier_rules else received(adopted)
         self.rules = max(self.rules, RULES if came else 0)
-        self.changed[key] = adopted_elsewhere(adopted, adoption.source, came)
+        self.changed[key] = record = adopted_elsewhere(adopted, adoption.source, came)
+        if record.is_catching_up:
+            self.unfinished[key] = None
 
     # -- a cell that does not ------------------------------------------------------------------------------------------
 
@@ -353,10 +393,12 @@ class CellTurn:
         self.failures.append((self._handled, reason, record.key))
         parked = replace(record, status="parked", reason=reason)
         if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
-            left = without_timer(record, occurrence.timer)
-            self._changed(replace(parked, timers=left, held=(write_held(occurrence), *record.held)))
-            return
-        self._hold(parked, occurrence)
+            parked = replace(parked, timers=without_timer(record, occurrence.timer))
+        if self._caught is None:
+            self._changed(self._holding(parked, occurrence))
+        else:  # it is held already, first in line
+            chain = replace(self._caught, cause=event_hash(write_held(occurrence)))
+            self._changed(replace(parked, chain=chain))
 
     def _hold(self, record: CellRecord, occurrence: Happening) -> None:
         if isinstance(occurrence, Due):
@@ -366,8 +408,34 @@ class CellTurn:
             if self._known.goes_by_earlier_rules:
                 self._refuse(record, occurrence, f"{HELD_BEFORE:,} events are held for its parked cell already")
                 return
-            self.rules = RULES
-        self._changed(replace(record, held=hold(record.held, occurrence)))
+            self.rules = max(self.rules, RULES)
+        self._changed(self._holding(record, occurrence))
+
+    def _holding(self, record: CellRecord, occurrence: Happening) -> CellRecord:
+        """The cell, with one more event that is held for it."""
+        chain = record.chain
+        if chain is None:
+            if not self._known.holds_in_chains:
+                return replace(record, held=hold(record.held, occurrence))
+            chain = HeldChain()
+            for event in record.held:
+                chain = self._chained(record.key, chain, read_held(event), event)
+        self.rules = CHAINED
+        if isinstance(occurrence, ProgressArrived) and chain:
+            chain = reported(chain, occurrence)
+        else:
+            chain = self._chained(record.key, chain, occurrence, write_held(occurrence))
+        return replace(record, held=(), chain=chain)
+
+    def _chained(self, key: bytes, chain: HeldChain, occurrence: Happening, event: bytes) -> HeldChain:
+        self.held.put(key, chain.end, event)
+        return chained(chain, occurrence, event)
+
+    def _take_in(self, part: HeldPart) -> None:
+        """Keep a part of what is held for a cell that is on its way here."""
+        if self.record(part.key) is None:
+            for number, event in enumerate(part.events, part.first):
+                self.held.put(part.key, number, event)
 
     def _refuse(self, record: CellRecord, occurrence: Happening, why: str = "") -> None:
         """What comes for a cell that has ended. A receipt settles its intent; a timer is over; progress is dropped."""
@@ -379,19 +447,91 @@ class CellTurn:
         elif not isinstance(occurrence, ProgressArrived):
             self._changed(self._without(record, occurrence))
 
+    # -- a cell that is released ---------------------------------------------------------------------------------------
+
     def _release(self, record: CellRecord, release: Release, mailbox: deque[Occurrence]) -> None:
         if record.status != "parked" or release.cause not in (None, parking_cause(record)):
             return
+        released = replace(record, status="running", reason="")
+        if record.chain is None:
+            self._release_held(released, mailbox, drop=release.drop)
+            return
+        if release.drop:
+            caught = self._next(released)
+            if caught is None:
+                return  # no part of it was brought: it is not what this release was sent for
+            occurrence, released, number = caught
+            released = self._without(released, occurrence)  # a receipt settles its intent, heard or not
+            self._let_go(record.key, number)
+        self._changed(released)
+        self._neaten(released.key)
+        mailbox.appendleft(Continuation(record.key))
+
+    def _release_held(self, record: CellRecord, mailbox: deque[Occurrence], *, drop: bool = False) -> None:
+        """Release a cell whose record has all that is held for it."""
         held = [read_held(each) for each in record.held]
         timers = timers_in_order((*record.timers, *(each.timer for each in held if isinstance(each, Due))))
-        released = replace(record, status="running", reason="", timers=timers, held=())
-        if release.drop and held:
-            released = self._without(released, held.pop(0))  # a receipt settles its intent, heard or not
+        released = replace(record, timers=timers, held=())
+        if drop and held:
+            released = self._without(released, held.pop(0))
         mailbox.extendleft(reversed(held))
-        if released.state is None:  # it was parked by its first event: there is no cell yet
-            self.changed[record.key] = None
+        self._changed(released)
+        self._neaten(released.key)
+
+    def _catch_up(self, record: CellRecord, mailbox: deque[Occurrence]) -> None:
+        """Handle the first event that is held for a released cell, and then the next, if it is here."""
+        if not record.is_catching_up:
+            return
+        if record.chain is None:
+            self._release_held(record, mailbox)
+            return
+        caught = self._next(record)
+        if caught is None:
+            self.unfinished[record.key] = None
+            return
+        occurrence, released, number = caught
+        self._changed(released)
+        self._caught = record.chain
+        if released.status in TERMINAL:
+            self._refuse(released, occurrence)
         else:
-            self._changed(released)
+            self._advance(released, occurrence)
+        self._caught = None
+        left = self.record(record.key)
+        if left is not None and left.status == "parked":
+            return
+        self._let_go(record.key, number)
+        if left is None and released.chain is not None:  # it was deleted: another one goes on
+            self._changed(self._new(record.key, released.chain))
+        self._neaten(record.key)
+        mailbox.appendleft(Continuation(record.key))
+
+    def _next(self, record: CellRecord) -> tuple[Happening, CellRecord, int | None] | None:
+        """The first event that is held for a cell, the cell for which it is held no more, and the number of its row,
+        where it has one; None where the row was not brought."""
+        chain = record.chain
+        assert chain is not None
+        found = next_held(chain, self.held.get(record.key, chain.first))
+        if found is None:
+            return None
+        event, rest, is_row = found
+        occurrence, timers = read_held(event), record.timers
+        if isinstance(occurrence, Due):
+            timers = timers_in_order((*timers, occurrence.timer))
+        return occurrence, replace(record, chain=rest, timers=timers), chain.first if is_row else None
+
+    def _let_go(self, key: bytes, number: int | None) -> None:
+        if number is not None:
+            self.held.drop(key, number)
+
+    def _new(self, key: bytes, chain: HeldChain) -> CellRecord:
+        return CellRecord(key=key, machine_hash=self._machine_hash, last_active=self._where.now, chain=chain)
+
+    def _neaten(self, key: bytes) -> None:
+        """A cell that was parked by its first event, and is not parked any more, is none yet."""
+        record = self.record(key)
+        if record is not None and record.state is None and record.status == "running":
+            self.changed[key] = None if record.chain is None else self._new(key, record.chain)
 
 
 class UnreadableReceipt(Exception):

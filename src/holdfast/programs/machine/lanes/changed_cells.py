@@ -23,6 +23,5 @@ def encode_changed(key: bytes, record: CellRecord | None) -> ChangedCell:
     if record is None:
         return ChangedCell(key, None, CellChange(key, None))
     data = encode_cell(record)
-    wake_at = None if record.status == "parked" else record.wake_at
-    change = CellChange(key, data, record.status, wake_at, record.last_active)
+    change = CellChange(key, data, record.status, record.next_wake, record.last_active)
     return ChangedCell(key, hashlib.sha256(data).digest(), change)

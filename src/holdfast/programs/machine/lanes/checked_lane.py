@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.cells.cell import CellRecord
 from holdfast.journal import events as e
@@ -19,7 +19,8 @@ from holdfast.journal.receipt_signatures import signature_of
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.lanes.cell_turn import CellTurn, KnownTurn
+from holdfast.programs.machine.lanes.cell_turn import CHAINED, CellTurn, KnownTurn
+from holdfast.programs.machine.lanes.held_rows import KeptRows
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.lane import OPEN, LaneProgram
 from holdfast.programs.machine.lanes.notes import TurnNote, read_note
@@ -34,6 +35,7 @@ class CheckedLane(LaneProgram):
     def __init__(self, machine: Machine[Any], board: Switchboard, notes: Sequence[TurnNote]) -> None:
         super().__init__(machine, board, HotCells())
         self._notes = deque(notes)
+        self.kept = KeptRows()
         self._note = TurnNote((), ())
 
     @property
@@ -65,10 +67,16 @@ class CheckedLane(LaneProgram):
         self._due = [record for key in self._note.due if (record := known.get(key)) is not None]
         for key, _ in self._arrived:
             known.setdefault(key, None)
-        self._succession.batch = [record for key in self._note.moved if (record := known.get(key)) is not None]
+        batch = {*self._note.moved, *(key for key, _ in self._note.brought)}  # some cells move in several turns
+        self._succession.batch = [record for key in sorted(batch) if (record := known.get(key)) is not None]
         self._succession.more = self._note.more
+        for key, count in self._note.brought:
+            record = known.get(key)
+            if record is not None and record.chain is not None:
+                self._rows[key] = self.kept.first(key, record.chain.first, count)
         self._handle(scribe)
         self._rang, self._due = False, None
+        self._rows.clear()
         self._succession.end_turn()
 
     def _changed_code(self) -> bytes | None:
@@ -78,7 +86,12 @@ class CheckedLane(LaneProgram):
     def _known(self) -> KnownTurn:
         """As it was recorded. A turn that went by rules that differ from earlier ones says so."""
         note = self._note
-        return KnownTurn({number: reason for number, reason, _ in note.failures}.get, not note.rules)
+        failures = {number: reason for number, reason, _ in note.failures}
+        return KnownTurn(failures.get, not note.rules, note.rules >= CHAINED, self._rows)
+
+    def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
+        super()._commit(scribe, turn)
+        self.kept.apply(turn.held.changes())
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Alarms are hints: what the journal has is repeated."""
@@ -100,6 +113,13 @@ def _notes_of(entries: Sequence[e.Entry]) -> list[TurnNote]:
     ]
 
 
+class CheckedCells(NamedTuple):
+    """The cells of a lane, and what is held for them."""
+
+    cells: dict[bytes, CellRecord]
+    held: dict[bytes, dict[int, bytes]]
+
+
 def check_lane(
     run: PromiseId,
     entries: Sequence[e.Entry],
@@ -107,8 +127,8 @@ def check_lane(
     board: Switchboard,
     now: int,
     entropy: Entropy,
-) -> dict[bytes, CellRecord]:
+) -> CheckedCells:
     """The cells that a lane's handlers make of its journal. Raises Nondeterminism where the journal has others."""
     program = CheckedLane(machine, board, _notes_of(entries))
     Execution.rebuild(run, program, entries, now, entropy)
-    return program.cells
+    return CheckedCells(program.cells, program.kept.rows)

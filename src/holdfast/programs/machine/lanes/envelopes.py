@@ -27,6 +27,8 @@ _DROP: Final = "drop"
 _ADOPT: Final = "adopt"
 _HAND_OVER: Final = "inherit"
 _FORWARD: Final = "forward"
+_CONTINUE: Final = "continue"
+_HELD: Final = "held"
 _SPLIT: Final = "split"
 _HANDED: Final = "handed"
 _GO_ON: Final = "go"
@@ -98,19 +100,43 @@ class ForwardedReceipt(msgspec.Struct, frozen=True, gc=False):
         return canonical([_FORWARD, self.key, self.receipt])
 
 
+class Continuation(msgspec.Struct, frozen=True, gc=False):
+    """A cell that was released handles more of what is held for it: its lane asks itself for that, turn by turn."""
+
+    key: bytes
+
+    def write(self) -> bytes:
+        return canonical([_CONTINUE, self.key])
+
+
+class HeldPart(msgspec.Struct, frozen=True, gc=False):
+    """A part of what is held for a cell that comes from elsewhere, from the number ``first`` on. The cell follows when
+    all parts are there: its record proves them."""
+
+    key: bytes
+    first: int
+    events: list[bytes]
+
+    def write(self) -> bytes:
+        return canonical([_HELD, self.key, self.first, self.events])
+
+
 class SplitOrder(msgspec.Struct, frozen=True, gc=False):
     """The lane hands its cells over: to lanes ``first`` and following, which divide all keys into ``lanes`` stretches.
     Its own heirs are those from ``heirs`` up to before ``end``. In round 0 nothing is handed over: what came with the
-    order is handled first."""
+    order is handled first. ``begun`` is a cell for which so much is held that it takes several rounds: its key, and
+    where its chain began, the number and the link."""
 
     first: int
     lanes: int
     heirs: int
     end: int
     round: int = 0
+    begun: tuple[bytes, int, bytes] | None = None
 
     def write(self) -> bytes:
-        return canonical([_SPLIT, self.first, self.lanes, self.heirs, self.end, self.round])
+        begun = [] if self.begun is None else [list(self.begun)]
+        return canonical([_SPLIT, self.first, self.lanes, self.heirs, self.end, self.round, *begun])
 
     def heir_of(self, place: int) -> int:
         """The lane that gets the key of this place."""
@@ -134,7 +160,7 @@ class GoOn(msgspec.Struct, frozen=True, gc=False):
 Order = SplitOrder | Handed | GoOn
 """What a lane does as a lane."""
 
-Addressed = Envelope | Release | Adoption | HandOver | ForwardedReceipt
+Addressed = Envelope | Release | Continuation | Adoption | HandOver | HeldPart | ForwardedReceipt
 """What is for one cell."""
 
 _KINDS: Final[dict[str, type[Addressed | Order | ProgressFrame]]] = {
@@ -142,6 +168,8 @@ _KINDS: Final[dict[str, type[Addressed | Order | ProgressFrame]]] = {
     _ADOPT: Adoption,
     _HAND_OVER: HandOver,
     _FORWARD: ForwardedReceipt,
+    _CONTINUE: Continuation,
+    _HELD: HeldPart,
     _SPLIT: SplitOrder,
     _HANDED: Handed,
     _GO_ON: GoOn,

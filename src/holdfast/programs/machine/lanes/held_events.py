@@ -1,4 +1,4 @@
-"""What occurs to a cell, as its lane hands it over, and as the record of a parked cell holds it."""
+"""What occurs to a cell, as its lane hands it over, and as it is held for a parked cell."""
 
 from __future__ import annotations
 
@@ -11,12 +11,28 @@ import cbor2
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, intents_in_order
+from holdfast.cells.cell import (
+    TERMINAL,
+    CellIntent,
+    CellRecord,
+    CellTimer,
+    HeldChain,
+    intents_in_order,
+    next_link,
+)
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.lanes.envelopes import Adoption, Envelope, HandOver, Release, read_envelope
+from holdfast.programs.machine.lanes.envelopes import (
+    Adoption,
+    Continuation,
+    Envelope,
+    HandOver,
+    HeldPart,
+    Release,
+    read_envelope,
+)
 
 _RECEIPT: Final = "receipt"
 _DUE: Final = "due"
@@ -47,16 +63,24 @@ class Due(msgspec.Struct, frozen=True, gc=False):
 Happening = Envelope | ReceiptArrived | ProgressArrived | Due
 """What a handler is called for."""
 
-Occurrence = Happening | Release | Adoption | HandOver
+Occurrence = Happening | Release | Continuation | Adoption | HandOver | HeldPart
 
 
 def parking_cause(record: CellRecord) -> bytes | None:
-    """The hash of the event that parked a cell: the first that is held for it."""
-    return hashlib.sha256(record.held[0]).digest() if record.held else None
+    """The hash of the event that parked a cell: the first that is held for it. A cell that was parked when it was
+    forked, while it caught up, has the link in front of that event instead."""
+    if record.chain is not None:
+        return record.chain.cause or record.chain.base
+    return event_hash(record.held[0]) if record.held else None
+
+
+def event_hash(held: bytes) -> bytes:
+    """The hash by which a release names the event that parked a cell."""
+    return hashlib.sha256(held).digest()
 
 
 def write_held(occurrence: Happening) -> bytes:
-    """What is held for a parked cell, as its record keeps it."""
+    """What is held for a parked cell, as it is kept."""
     match occurrence:
         case Envelope():
             return occurrence.write()
@@ -73,7 +97,7 @@ def write_held(occurrence: Happening) -> bytes:
 
 
 def read_held(held: bytes) -> Happening:
-    """What is held for a parked cell, from its record. Raises StoreCorrupt."""
+    """What is held for a parked cell. Raises StoreCorrupt."""
     tag, *fields = cbor2.loads(held)
     if tag == _DUE:
         return Due(CellTimer(*fields))
@@ -102,25 +126,89 @@ def file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:
 
 
 def hold(held: tuple[bytes, ...], occurrence: Happening) -> tuple[bytes, ...]:
-    """What is held, with one more. Of what an effect reports the newest is held, unless it is what parked the cell."""
+    """What is held in a cell's record, with one more. Of what an effect reports the newest is held, unless it is what
+    parked the cell."""
     if isinstance(occurrence, ProgressArrived):
         held = (*held[:1], *(each for each in held[1:] if not _is_report_of(each, occurrence.promise)))
     return (*held, write_held(occurrence))
 
 
+def chained(chain: HeldChain, occurrence: Happening, held: bytes) -> HeldChain:
+    """A chain with one more event, which is to be the row of its end."""
+    receipts = chain.receipts
+    if isinstance(occurrence, ReceiptArrived):
+        receipts = (*receipts, _place(occurrence.promise))
+    return replace(
+        chain,
+        end=chain.end + 1,
+        head=next_link(chain.head, held),
+        cause=chain.cause if chain else event_hash(held),
+        receipts=receipts,
+    )
+
+
+def reported(chain: HeldChain, report: ProgressArrived) -> HeldChain:
+    """A chain with the newest that an effect reports. It has its place in the order, and is no row; an earlier one of
+    its effect goes, unless that is what parked the cell."""
+    kept = [
+        each
+        for each in chain.reports
+        if event_hash(each[1]) == chain.cause or not _is_report_of(each[1], report.promise)
+    ]
+    return replace(chain, reports=(*kept, (chain.end, write_held(report))))
+
+
+def next_held(chain: HeldChain, row: bytes | None) -> tuple[bytes, HeldChain | None, bool] | None:
+    """The first event of a chain, the rest of the chain, if any, and whether the event is its first row, which is
+    given; None where that is wanted and is not here."""
+    if chain.reports and (chain.reports[0][0] <= chain.first or chain.first == chain.end):
+        rest = replace(chain, reports=chain.reports[1:], cause=None)
+        return chain.reports[0][1], rest or None, False
+    if row is None:
+        return None
+    occurrence, receipts = read_held(row), chain.receipts
+    if isinstance(occurrence, ReceiptArrived):
+        receipts = tuple(each for each in receipts if each != _place(occurrence.promise))
+    base = next_link(chain.base, row)
+    rest = replace(chain, first=chain.first + 1, base=base, cause=None, receipts=receipts)
+    return row, rest or None, True
+
+
+def unchained(record: CellRecord, rows: Sequence[bytes]) -> CellRecord:
+    """A cell that has in its record what is held for it, of which these are the rows."""
+    held, chain = list[bytes](), record.chain
+    waiting = list(rows)
+    while chain is not None and (found := next_held(chain, waiting[0] if waiting else None)) is not None:
+        event, chain, is_row = found
+        del waiting[: int(is_row)]
+        held.append(event)
+    return replace(record, held=(*record.held, *held), chain=None)
+
+
+def _place(promise: PromiseId) -> tuple[bytes, int]:
+    return promise.root, promise.path[-1]
+
+
+def _receipts(record: CellRecord) -> list[PromiseId]:
+    """The effects of a cell whose receipts are held for it."""
+    if record.chain is not None:
+        return [PromiseId(root, (position,)) for root, position in record.chain.receipts]
+    return [each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)]
+
+
 def in_flight(record: CellRecord, root: bytes) -> list[CellIntent]:
     """The effects of a cell whose receipts have not come to it, in its lane of this root. One whose receipt is held for
     the parked cell has ended: the cell's release is all that is left of it."""
-    if not record.intents or not record.held:
+    if not record.intents or not record.held_count:
         return list(record.intents)
-    came = {each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)}
+    came = set(_receipts(record))
     return [each for each in record.intents if PromiseId(each.origin or root, (each.position,)) not in came]
 
 
 def received(record: CellRecord) -> list[CellIntent]:
     """The intents of a parked cell whose receipts are held for it, each with the root of the lane that asked for it: in
     whichever lane the cell is then, its receipts are known to be its own."""
-    came = [each.promise for held in record.held if isinstance(each := read_held(held), ReceiptArrived)]
+    came = _receipts(record)
     origins = {each.origin for each in record.intents}
     found = []
     for promise in came:

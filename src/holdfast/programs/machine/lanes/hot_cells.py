@@ -88,4 +88,7 @@ def resident_bytes(key: bytes, record: CellRecord | None) -> int:
         return size
     size += len(record.state or b"") + len(record.reason) + len(record.intents) * _OVERHEAD_BYTES
     size += sum(_OVERHEAD_BYTES + len(timer.value) for timer in record.timers)
+    if record.chain is not None:
+        size += sum(_OVERHEAD_BYTES + len(report) for _, report in record.chain.reports)
+        size += len(record.chain.receipts) * _OVERHEAD_BYTES
     return size + sum(map(len, record.held))

@@ -18,7 +18,7 @@ from typing import Any, Final
 import cbor2
 import msgspec
 
-from holdfast.cells.cell import CellIntent, CellRecord
+from holdfast.cells.cell import CellIntent, CellRecord, HeldChain
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
@@ -29,10 +29,17 @@ from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import STEPS, Step
 from holdfast.programs.machine.executors import EffectCall, signed_or_rejected
 from holdfast.programs.machine.handle import TurnContext
-from holdfast.programs.machine.lanes.cell_turn import NOTHING_KNOWN, CellCall, CellTurn, KnownTurn
+from holdfast.programs.machine.lanes.cell_turn import CHAINED, CellCall, CellTurn, KnownTurn
 from holdfast.programs.machine.lanes.changed_cells import encode_changed
-from holdfast.programs.machine.lanes.envelopes import Addressed, ForwardedReceipt, open_envelope
+from holdfast.programs.machine.lanes.envelopes import (
+    Addressed,
+    Continuation,
+    ForwardedReceipt,
+    Release,
+    open_envelope,
+)
 from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived, read_held
+from holdfast.programs.machine.lanes.held_rows import Rows
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.notes import CellNote, IntentNote, TurnNote, code_hash, emitted_hash, read_note
 from holdfast.programs.machine.lanes.open_intents import OpenIntent, OpenIntents
@@ -45,14 +52,18 @@ from holdfast.runs.lanes import LANE_EVENT, CellOrigin, ProgressFrame
 
 SEED_BYTES: Final = 16
 OPEN: Final = Waiting((), e.Open())
+CHAINS_SINCE: Final = 2
+"""A lane of an earlier edition holds events in the records of its cells, until its first checkpoint."""
 
 
 class WantedCells(msgspec.Struct, frozen=True, gc=False):
-    """The cells that a turn needs: by key, those whose timer has come by ``due_by``, and some to hand over."""
+    """The cells that a turn needs: by key, those whose timer has come by ``due_by``, and some to hand over. And for
+    those that it lets catch up, as much of their chains as one turn handles."""
 
     keys: tuple[bytes, ...]
     due_by: int | None = None
     moving: bool = False
+    chains: tuple[tuple[bytes, HeldChain], ...] = ()
 
 
 class LaneProgram:
@@ -68,6 +79,8 @@ class LaneProgram:
         self._hot = hot
         self._lane = object()  # its name there: what another object had of the lane may be old
         self._cells: dict[bytes, CellRecord | None] = {}  # those of the turn under way, as the store has them
+        self._rows: dict[bytes, Rows] = {}  # and the first of what is held for some of them
+        self._holds_in_chains = False
         self._due: list[CellRecord] | None = None  # None where no alarm was looked after
         self._next_wake: int | None = None
         self._intents = OpenIntents()
@@ -89,6 +102,7 @@ class LaneProgram:
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self._scribe = scribe
+        self._holds_in_chains = started.edition >= CHAINS_SINCE
         self._succession.begin(started)
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
@@ -126,6 +140,7 @@ class LaneProgram:
         self._intents.end_turn()
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
         self._opened.clear()
+        self._rows.clear()
         self._succession.end_turn()
         return OPEN
 
@@ -140,13 +155,15 @@ class LaneProgram:
         intents = self._intents.kept()
         receive = None if self._receive is None else self._receive.path[-1]
         alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
-        return canonical([3, intents, receive, alarm, self._succession.kept(), self._code])
+        self._holds_in_chains = True  # whoever goes on from here does so, too
+        return canonical([4, intents, receive, alarm, self._succession.kept(), self._code])
 
     def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
         version, intents, receive, alarm, *rest = cbor2.loads(checkpoint)
-        if version not in (1, 2, 3):
+        if version not in (1, 2, 3, 4):
             raise ValueError(f"it is of format {version}")
         self._scribe, run = scribe, scribe.run
+        self._holds_in_chains = version >= 4 or started.edition >= CHAINS_SINCE
         split, self._code = (*rest, None, None)[:2]
         self._succession.begin(started, split or ("open", None))
         self._intents.restore(run, intents)
@@ -157,6 +174,7 @@ class LaneProgram:
     def close(self) -> None:
         self._scribe = None
         self._cells.clear()
+        self._rows.clear()
         self._hot.forget(self._lane)
         self._arrived.clear()
 
@@ -186,8 +204,16 @@ class LaneProgram:
             if key not in self._cells and self._hot.has(self._lane, key):
                 self._cells[key] = self._hot.take(self._lane, key)
         missing = tuple(sorted(key for key in keys if key not in self._cells))
-        is_short = missing or is_due or is_moving
-        return WantedCells(missing, now if is_due else None, is_moving) if is_short else None
+        chains = self._chains(taken)
+        is_short = missing or is_due or is_moving or chains
+        return WantedCells(missing, now if is_due else None, is_moving, chains) if is_short else None
+
+    def _chains(self, taken: Sequence[bytes]) -> tuple[tuple[bytes, HeldChain], ...]:
+        """The chains of the cells that the next turn may let catch up, and of which nothing is here."""
+        heard = (self._opened[data] for data in taken)
+        keys = {each.key for each in heard if isinstance(each, Release | Continuation)}
+        records = [self._cells.get(key) for key in sorted(keys.difference(self._rows))]
+        return tuple((each.key, each.chain) for each in records if each is not None and each.chain is not None)
 
     @property
     def brought(self) -> Collection[CellRecord | None]:
@@ -199,6 +225,7 @@ class LaneProgram:
         for key, record in self._cells.items():
             self._hot.put(self._lane, key, record)
         self._cells.clear()
+        self._rows.clear()
         self._due = self._succession.batch = None  # where it was recorded only, its cells are brought once more
 
     @property
@@ -212,9 +239,11 @@ class LaneProgram:
         due: Sequence[CellRecord] | None,
         next_wake: int | None,
         moving: tuple[Sequence[CellRecord], bool] | None = None,
+        rows: Mapping[bytes, Rows] | None = None,
     ) -> None:
         """See ``cell_supplier.Supplied``."""
         self._cells.update(cells)
+        self._rows.update(rows or {})
         if moving is not None:
             self._succession.batch, self._succession.more = moving
             for each in moving[0]:
@@ -292,6 +321,8 @@ class LaneProgram:
         missing = [key for key, _ in arrived if key not in self._cells]
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
+        if any(record is not None and record.chain is not None for record in self._cells.values()):
+            self._holds_in_chains = True
         where = TurnContext(now, seed, scribe.version, self._board.manifest, self.machine.name, self.machine.hash)
         turn = CellTurn(self.machine, self._cells, where, self._board, scribe.run, self.secrets, self._known())
         turn.emitted.extend(forwarded)
@@ -304,7 +335,7 @@ class LaneProgram:
     def _known(self) -> KnownTurn:
         """A turn that has killed its workers runs no handler: which of its events did it, nobody knows."""
         poison = self.poison
-        return NOTHING_KNOWN if poison is None else KnownTurn(lambda _: poison)
+        return KnownTurn(lambda _: poison, holds_in_chains=self._holds_in_chains, rows=self._rows)
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
@@ -331,10 +362,12 @@ class LaneProgram:
             self._succession.more,
             self._changed_code(),
             turn.rules,
+            tuple((key, len(rows)) for key, rows in sorted(self._rows.items())),
         )
         changes = tuple(each.change for each in cells)
         opens = self._succession.opens
-        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead), opens)
+        held = turn.held.changes()
+        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead), opens, held)
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._cells.update(turn.changed)
 
@@ -351,7 +384,7 @@ class LaneProgram:
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Set the alarm to the earliest timer of all cells. One that comes too early finds nothing, and is set anew."""
-        wakes = [record.wake_at for record in turn.changed.values() if record is not None and record.status != "parked"]
+        wakes = [record.next_wake for record in turn.changed.values() if record is not None]
         others = self._next_wake if self._rang and self._due is not None else self._alarm_at
         earliest = min((each for each in (others, *wakes) if each is not None), default=None)
         if earliest is None:
@@ -384,6 +417,7 @@ class LaneProgram:
                     scribe.note(CELLS, self.machine.name, input, None)
                     note = read_note(input)
                     self._code = note.code or self._code
+                    self._holds_in_chains |= note.rules >= CHAINED
                     for promise, each in zip(opened, note.intents, strict=True):
                         self._intents.add(promise, each)
                 case e.InvokeScheduled(kind=kind, function_name=name, input=input, retry_policy=policy):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any, Final
 
 import cbor2
 import msgspec
@@ -39,7 +40,8 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key. ``moved`` are
     the cells that were handed over, and ``more`` is whether there are others to hand over. ``code`` is the code and the
     manifest by which the turn ran, where the turn before ran by others. ``rules`` are those by which it
-    went, where earlier ones would have done something else."""
+    went, where earlier ones would have done something else. ``brought`` is how much of what is held for some cells was
+    brought to the turn, by key."""
 
     cells: tuple[CellNote, ...]
     intents: tuple[IntentNote, ...]
@@ -52,6 +54,7 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
     more: bool = False
     code: bytes | None = None
     rules: int = 0
+    brought: tuple[tuple[bytes, int], ...] = ()
 
     def write(self) -> Payload:
         """The note as the journal has it."""
@@ -60,16 +63,23 @@ class TurnNote(msgspec.Struct, frozen=True, gc=False):
         failures = [list(each) for each in self.failures]
         told = [list(each) for each in self.sent], [list(each) for each in self.annotations]
         rest: list[object] = [self.code, self.rules] if self.rules else [] if self.code is None else [self.code]
+        if self.brought:
+            rest = [self.code, self.rules, [list(each) for each in self.brought]]
         if self.moved or self.more or rest:
             rest = [list(self.moved), self.more, *rest]
         return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told, *rest]))
+
+
+_LATER: Final[tuple[Any, ...]] = ((), False, None, 0, ())
+"""The last fields of a note, where it is of a time before they were written, or has nothing to say in them."""
 
 
 def read_note(payload: Payload) -> TurnNote:
     """The note in a journal. Raises StoreCorrupt."""
     try:
         cells, intents, emitted, failures, due, sent, annotations, *rest = cbor2.loads(payload.data)
-        moved, more, *latest = rest or ((), False)
+        rest.extend(_LATER[len(rest) :])
+        moved, more, code, rules, brought = rest
         return TurnNote(
             tuple(CellNote(*each) for each in cells),
             tuple(IntentNote(*each) for each in intents),
@@ -80,7 +90,9 @@ def read_note(payload: Payload) -> TurnNote:
             tuple((key, data) for key, data in annotations),
             tuple(moved),
             more,
-            *latest,
+            code,
+            rules,
+            tuple((key, count) for key, count in brought),
         )
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from holdfast.cells.cell import CellIntent, CellRecord, intents_in_order
+from holdfast.cells.cell import CellIntent, CellRecord, decode_cell, encode_cell, intents_in_order
 from holdfast.journal import events as e
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
@@ -24,8 +24,8 @@ from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.lanes.cell_turn import CellCall, CellTurn
-from holdfast.programs.machine.lanes.envelopes import Envelope, HandOver
-from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.lanes.envelopes import Adoption, Envelope, HandOver, HeldPart
+from holdfast.programs.machine.lanes.held_events import Due, Occurrence, ReceiptArrived, unchained
 from holdfast.programs.machine.lanes.hot_cells import HotCells
 from holdfast.programs.machine.lanes.lane import OPEN, LaneProgram
 from holdfast.programs.machine.lanes.notes import TurnNote, read_note
@@ -104,6 +104,7 @@ class ShadowLane(LaneProgram):
         self._shadows: dict[bytes, CellRecord | None] = {}
         self._open: dict[bytes, dict[str, list[PromiseId]]] = {}  # recorded calls that the shadow has not made
         self._next = _UNRECORDED
+        self._parts: dict[bytes, list[bytes]] = {}  # what is held for cells that are on their way here
         self.handed: dict[bytes, HandedShadow] = {}
 
     @property
@@ -136,9 +137,16 @@ class ShadowLane(LaneProgram):
 
     def _taken_in(self, arrived: Sequence[tuple[bytes, Occurrence]]) -> list[tuple[bytes, Occurrence]]:
         """What is left to be handled when the shadow has its own cells where recorded ones were handed over. Where it
-        has not seen the lane that was split, it takes those as they were recorded."""
+        has not seen the lane that was split, it takes those as they were recorded. Its cells hold in their records what
+        is held for them: they have no rows."""
         left: list[tuple[bytes, Occurrence]] = []
         for key, each in arrived:
+            if isinstance(each, HeldPart):
+                self._parts.setdefault(key, []).extend(each.events)
+                continue
+            if isinstance(each, HandOver | Adoption):
+                record = unchained(decode_cell(each.record), self._parts.pop(key, []))
+                each = msgspec.structs.replace(each, record=encode_cell(record))
             handed = self._tallies.handed.pop(key, None)
             if handed is not None:
                 self._shadows[key] = handed.record

@@ -18,16 +18,18 @@ from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
-from holdfast.cells.cell import CellRecord, encode_cell, intents_in_order
+from holdfast.cells.cell import CellRecord, HeldChain, encode_cell, intents_in_order, next_link
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.lanes.cell_turn import CellTurn
 from holdfast.programs.machine.lanes.envelopes import (
+    Continuation,
     ForwardedReceipt,
     GoOn,
     Handed,
     HandOver,
+    HeldPart,
     Order,
     SplitOrder,
     is_order,
@@ -158,7 +160,11 @@ class Succession:
         return own, [*reports, *receipts]
 
     def act(self, turn: CellTurn, run: PromiseId) -> None:
-        """Do as the orders say, when the turn's events are handled."""
+        """Do as the orders say, when the turn's events are handled. Cells that catch up go on in another turn, in the
+        lane that has them then."""
+        for key in turn.unfinished:
+            again = Continuation(key).write()
+            turn.emitted.append(LaneMessage(self._machine, self._index, again, place=place_of(key)))
         for order in self._orders:
             if isinstance(order, SplitOrder):
                 if order.round:
@@ -184,7 +190,7 @@ class Succession:
         if self.batch is None:
             raise EngineError("the cells that are to be handed over were not brought to their turn")
         asking = {call.key for call in turn.calls}  # their intents are not in their records before the turn's end
-        source, size = lane_id(self._machine, self._index), 0
+        source, size, begun = lane_id(self._machine, self._index), 0, order.begun
         for each in self.batch:
             record = turn.record(each.key)
             if record is None:
@@ -192,19 +198,59 @@ class Succession:
             if each.key in asking or size >= BYTES_AT_ONCE:
                 self.more = True
                 continue
+            heir = order.heir_of(place_of(each.key))
+            if record.chain is not None:
+                if not _is_next(turn, record.key, record.chain, begun):
+                    self.more = True
+                    continue
+                begun = begun or (each.key, record.chain.first, record.chain.base)
+                size += self._hand_over_held(turn, record, record.chain, heir)
+                record = turn.record(each.key)
+                assert record is not None
+                assert record.chain is not None
+                if record.chain.first < record.chain.end:
+                    self.more = True
+                    continue
+                record = replace(record, chain=replace(record.chain, first=begun[1], base=begun[2]))
+                begun = None
             data = encode_cell(with_origin(record, run.root))
             size += len(data)
-            heir = order.heir_of(place_of(each.key))
             turn.emitted.append(_inherited(self._machine, heir, HandOver(each.key, data, source)))
             turn.changed[each.key] = None
             self.moved.append(each.key)
         if self.more:
-            turn.emitted.append(self._own(replace(order, round=order.round + 1)))
+            turn.emitted.append(self._own(replace(order, round=order.round + 1, begun=begun)))
         else:
             turn.emitted.extend(_inherited(self._machine, heir, Handed()) for heir in range(order.heirs, order.end))
 
+    def _hand_over_held(self, turn: CellTurn, record: CellRecord, chain: HeldChain, heir: int) -> int:
+        """Hand over as much of what is held for a cell as is here; gives how many bytes that was. The cell keeps the
+        rest, and follows when there is none."""
+        events: list[bytes] = []
+        base = chain.base
+        for number in range(chain.first, chain.end):
+            event = turn.held.get(record.key, number)
+            if event is None:
+                break
+            events.append(event)
+            base = next_link(base, event)
+            turn.held.drop(record.key, number)
+        if events:
+            part = HeldPart(record.key, chain.first, events)
+            turn.emitted.append(_inherited(self._machine, heir, part))
+            left = replace(chain, first=chain.first + len(events), base=base)
+            turn.changed[record.key] = replace(record, chain=left)
+        return sum(map(len, events))
 
-def _inherited(machine: str, lane: int, what: HandOver | Handed) -> LaneMessage:
+
+def _is_next(turn: CellTurn, key: bytes, chain: HeldChain, begun: tuple[bytes, int, bytes] | None) -> bool:
+    """Whether a cell with a chain is handed over now: one after the other, and where some of the chain is here."""
+    if begun is not None and begun[0] != key:
+        return False
+    return chain.first == chain.end or turn.held.get(key, chain.first) is not None
+
+
+def _inherited(machine: str, lane: int, what: HandOver | HeldPart | Handed) -> LaneMessage:
     return LaneMessage(machine, lane, what.write(), signal=LANE_HEIR)
 
 

@@ -76,7 +76,7 @@ class UnrootedTopic(Topic):
     async def test_a_lane_without_changes_has_nothing_unrooted(self, store: p.Store) -> None:
         """Only its version and head are given."""
         run = await leased(store)
-        assert await store.unrooted(key(), 0) == p.Unrooted(run.version, run.head, [], [])
+        assert await store.unrooted(key(), 0) == p.Unrooted(run.version, run.head, [], [], [])
 
 
 class RootTopic(Topic):
