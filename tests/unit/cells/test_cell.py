@@ -12,12 +12,14 @@ from holdfast.cells.cell import (
     CellIntent,
     CellRecord,
     CellTimer,
+    HeldChain,
     IndexEntry,
     decode_cell,
     decode_entry,
     encode_cell,
     encode_entry,
     index_entry,
+    next_link,
 )
 from holdfast.cells.tree import key_hash
 from holdfast.errors import StoreCorrupt
@@ -29,8 +31,22 @@ timers = st.lists(st.builds(CellTimer, numbers, numbers, texts, st.binary(max_si
 ends = st.tuples(st.sampled_from(["running", "waiting", "completed"]), st.just("")) | st.tuples(
     st.sampled_from(["failed", "parked"]), st.text(min_size=1, max_size=6)
 )
+links = st.binary(min_size=32, max_size=32)
+reports = st.lists(st.tuples(numbers, st.binary(max_size=4)), max_size=2)
+chains = st.builds(
+    lambda first, count, base, head, cause, receipts, reports: HeldChain(
+        first, first + count, base, head, cause, tuple(receipts), tuple(reports)
+    ),
+    st.integers(0, 2**62),
+    st.integers(1, 9),
+    links,
+    links,
+    st.none() | links,
+    st.lists(st.tuples(links, numbers), max_size=2),
+    reports,
+)
 cells = st.builds(
-    lambda key, state, end, asked, set_up, sequence, active, version, digest: CellRecord(
+    lambda key, state, end, asked, set_up, sequence, active, version, digest, chain: CellRecord(
         key=key,
         state=state,
         status=end[0],
@@ -41,6 +57,7 @@ cells = st.builds(
         last_active=active,
         machine_version=version,
         machine_hash=digest,
+        chain=chain,
     ),
     st.binary(max_size=6),
     st.none() | st.binary(max_size=6),
@@ -51,6 +68,7 @@ cells = st.builds(
     numbers,
     numbers,
     st.binary(max_size=4),
+    st.none() | chains,
 )
 
 SAMPLE = CellRecord(
@@ -105,6 +123,21 @@ def test_a_known_cell_has_known_bytes() -> None:
     )
 
 
+def test_a_known_cell_with_a_chain_has_known_bytes() -> None:
+    """They are of a format of their own: a record without a chain is as it always was."""
+    head = next_link(bytes(32), b"\x80")
+    chain = HeldChain(4, 5, bytes(32), head, b"c" * 32, ((b"r" * 32, 3),), ((5, b"\x81\x01"),))
+    record = encode_cell(msgspec.structs.replace(SAMPLE, chain=chain))
+    assert record.hex() == (
+        "8e0343626f3141a0667061726b65646e68616e646c6572207261697365648185036663686172676511f6f681841903e8116d6170702f"
+        "45787069726564403141a011190384025820000000000000000000000000000000000000000000000000000000000000000000808704"
+        "055820000000000000000000000000000000000000000000000000000000000000000058205b5b59110dadccd00007f5dd30c1b88be4"
+        "81a555dda4dfed3173c40045b786a7582063636363636363636363636363636363636363636363636363636363636363638182582072"
+        "7272727272727272727272727272727272727272727272727272727272727203818205428101"
+    )
+    assert decode_cell(record).chain == chain
+
+
 def test_a_cell_says_its_hash_and_when_it_wakes() -> None:
     assert SAMPLE.state_hash == key_hash(b"\xa0")
     assert SAMPLE.wake_at == 1_000
@@ -120,6 +153,11 @@ UNLAWFUL = {
     "waiting for a reason": {"status": "waiting"},
     "a status that is none": {"status": "asleep"},
     "a negative time": {"last_active": -1},
+    "a chain of nothing": {"chain": HeldChain()},
+    "a chain beside what is held in the record": {"chain": HeldChain(end=1), "held": (b"\x80",)},
+    "a chain that ends before it begins": {"chain": HeldChain(first=2, end=1, reports=((2, b""), (2, b"")))},
+    "a chain of reports with links of its own": {"chain": HeldChain(base=b"1" * 32, reports=((0, b""),))},
+    "a link that is none": {"chain": HeldChain(end=1, head=b"1")},
 }
 
 
@@ -128,7 +166,8 @@ def test_a_cell_that_breaks_its_rules_is_neither_written_nor_read(fields: dict[s
     unlawful = msgspec.structs.replace(SAMPLE, **fields)
     with pytest.raises(ValueError, match=r".+"):
         encode_cell(unlawful)
-    form = [1, *msgspec.to_builtins(unlawful, builtin_types=(bytes,))]
+    form = [3, *msgspec.to_builtins(unlawful, builtin_types=(bytes,))]
+    form = form if unlawful.chain is not None else [1, *form[1:-1]]
     with pytest.raises(StoreCorrupt, match="the record of a cell"):
         decode_cell(cbor2.dumps(form, canonical=True))
 
