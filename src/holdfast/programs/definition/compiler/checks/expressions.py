@@ -6,8 +6,7 @@ part of the canonical form, and must be the same everywhere.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -33,10 +32,11 @@ from holdfast.expressions.shapes import (
     shape_of,
 )
 from holdfast.programs.definition import model as m
+from holdfast.programs.definition.compiler.checks.inputs import TaskUse, check_given, input_of, seen_by_all
 from holdfast.programs.definition.compiler.checks.near_misses import near_miss
 from holdfast.programs.definition.compiler.checks.places import REFERENCE, WANTED, misfits, place_of, type_name
 from holdfast.programs.definition.compiler.faults import FaultList, Trail
-from holdfast.programs.definition.interpreter.routine import INPUT, texts_in
+from holdfast.programs.definition.interpreter.routine import INPUT
 from holdfast.programs.definition.walks import CONDITIONS, all_nodes, members_of_state, names_had_after
 from holdfast.tasks.fields import answerable
 
@@ -69,14 +69,6 @@ class TypedValue(NamedTuple):
 
     value: Any
     shape: ValueShape
-
-
-class TaskUse(NamedTuple):
-    """A node that asks a task, what its expressions see, and what is known of what it gives."""
-
-    node: str
-    roots: Roots
-    given: ValueShape
 
 
 def check_expressions(definition: m.Definition, faults: FaultList) -> m.Definition:
@@ -214,23 +206,12 @@ class _Expressions:
     def declared(self, name: str, task: m.TaskDeclaration, roots: Roots) -> m.TaskDeclaration:
         """A task's declaration. It sees what all nodes see that ask it, and what they give it as ``input``."""
         asked = self._asked.get(name, [])
-        first, *others = [use.roots for use in asked] or [roots]
-        shared = {root: reduce(joined, (each[root] for each in others), first[root])
-                  for root in first if all(root in each for each in others)}  # fmt: skip
+        shared = seen_by_all([use.roots for use in asked] or [roots])
         self._reads.clear()
-        found = self.task(task, {**roots, **shared, INPUT: _input_of(asked)}, ("tasks", name))
+        found = self.task(task, {**roots, **shared, INPUT: input_of(asked)}, ("tasks", name))
         if self._language == "cel":
-            self._check_given(name, found, asked)
+            check_given(name, found, self._reads, asked, self._faults)
         return found
-
-    def _check_given(self, name: str, task: m.TaskDeclaration, asked: Sequence[TaskUse]) -> None:
-        """Each node gives what the declaration reads, unless that asks first whether it is there."""
-        guarded = {member for text in texts_in(task) for member in _GUARDED.findall(text)}
-        reads = {read[1] for read in self._reads if read[0] == INPUT and len(read) > 1} - guarded
-        for use in asked:
-            for member in sorted(reads - use.given.members.keys()) if use.given.kind == "map" else ():
-                what = f"the task {name} reads input.{member}: give it, `with: {{{member}: …}}`"
-                self._faults.at_node(use.node, what, "with")
 
     def task(self, task: m.TaskDeclaration, roots: Roots, trail: Trail) -> m.TaskDeclaration:
         checks = task.check
@@ -365,16 +346,6 @@ class _Expressions:
                 )
 
 
-def _input_of(asked: Sequence[TaskUse]) -> ValueShape:
-    """What is known of what nodes give a task, all of them together."""
-    if any(use.given.kind != "map" for use in asked):
-        return DYN
-    names = {name for use in asked for name in use.given.members}
-    given = {name: [use.given.members.get(name, DYN) for use in asked] for name in sorted(names)}
-    return map_of({name: reduce(joined, shapes) for name, shapes in given.items()})
-
-
-_GUARDED: Final = re.compile(r"(?:\bhas\(input\.|\binput\.\?)([A-Za-z_]\w*)")
 _LONGEST_QUOTE: Final = 160
 _SCALARS: Final = {bool: BOOL, int: INT, float: DOUBLE, type(None): NULL}
 _SPANS: Final = frozenset({"span", "whole", "attempt", "due", "expire", "first", "cap", ""})
