@@ -21,6 +21,10 @@ SIDE_GAP: Final = 40
 STACK_GAP: Final = 24
 RAIL: Final = 18
 """How far a line that turns stays away from boxes."""
+PORT_GAP: Final = 14
+"""Between two edges that leave a box at one side, where it has the room."""
+PORT_MARGIN: Final = 14
+"""Between such an edge and the corner."""
 DOT: Final = 8
 BAR: Final = 6
 FRAME_PAD: Final = 18

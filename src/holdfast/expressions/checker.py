@@ -8,7 +8,6 @@ of a value (``dyn``) everything may fit. All faults are found in one pass, each 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 from holdfast.expressions.engine import Fault
 from holdfast.expressions.functions import GLOBALS, METHODS, NAMESPACES, TYPES, Overload
 from holdfast.expressions.operators import ARITHMETIC, NUMBERS, ORDERED, TypedTree, arithmetic, level, leveled, widened
-from holdfast.expressions.printer import unparse
+from holdfast.expressions.sentences import misfit, nearest, plain_text, quoted
 from holdfast.expressions.shapes import (
     BOOL,
     BYTES,
@@ -60,7 +59,6 @@ from holdfast.expressions.syntax import (
 _CONSTANTS: Final[Mapping[str, ValueShape]] = {
     "null": NULL, "bool": BOOL, "int": INT, "uint": UINT, "double": DOUBLE, "string": STRING, "bytes": BYTES,
 }  # fmt: skip
-_LONGEST_QUOTE: Final = 60
 
 
 class Checker:
@@ -79,7 +77,7 @@ class Checker:
         if not could_be(found.shape, wanted):
             self._fault(
                 start_of(tree),
-                f"{wanted.with_article} is needed here, but {_quoted(tree)} is {found.shape.with_article}",
+                f"{wanted.with_article} is needed here, but {quoted(tree)} is {found.shape.with_article}",
             )
         return found
 
@@ -142,12 +140,12 @@ class Checker:
             return inner if inner.kind == "optional" else optional_of(inner)
         if shape.kind not in ("dyn", "map"):
             hint = ": write `[0]`, or a macro such as `.map(x, …)`" if shape.kind == "list" else ""
-            self._fault(at, f"{_quoted(operand)} is {shape.with_article} and has no member `{member}`{hint}")
+            self._fault(at, f"{quoted(operand)} is {shape.with_article} and has no member `{member}`{hint}")
             return DYN
         if member in shape.members:
             return shape.members[member]
         if shape.closed:
-            self._fault(at, f"there is no `{member}` in {_plain_text(operand)}{nearest(member, shape.members)}")
+            self._fault(at, f"there is no `{member}` in {plain_text(operand)}{nearest(member, shape.members)}")
         return shape.contained
 
     def _subscript(self, tree: Subscript, scope: Mapping[str, ValueShape]) -> TypedTree:
@@ -156,7 +154,7 @@ class Checker:
         shape = operand.shape.contained if operand.shape.kind == "optional" else operand.shape
         found = DYN
         if shape.kind not in ("dyn", "map", "list"):
-            self._fault(tree.at, f"{_quoted(tree.operand)} is {shape.with_article} and has no items")
+            self._fault(tree.at, f"{quoted(tree.operand)} is {shape.with_article} and has no items")
         elif shape.kind == "list":
             self._fit(index.shape, NUMBERS, tree.index, "an index of a list must be an int")
             found = shape.contained
@@ -170,7 +168,7 @@ class Checker:
 
     def _fit(self, shape: ValueShape, kinds: Iterable[str], tree: Tree, why: str) -> None:
         if shape.kind != "dyn" and shape.kind not in kinds:
-            self._fault(start_of(tree), f"{why}, but {_quoted(tree)} is {shape.with_article}")
+            self._fault(start_of(tree), f"{why}, but {quoted(tree)} is {shape.with_article}")
 
     def _condition(self, tree: Tree, scope: Mapping[str, ValueShape], place: str) -> Tree:
         found = self._check(tree, scope)
@@ -198,7 +196,7 @@ class Checker:
 
     def _check_joined(self, shape: ValueShape, tree: Tree) -> None:
         if shape.contained.kind not in ("string", "dyn"):
-            what = f"join() needs a list of strings, but {_quoted(tree)} is {shape.with_article}"
+            what = f"join() needs a list of strings, but {quoted(tree)} is {shape.with_article}"
             self._fault(start_of(tree), what)
 
     def _in_namespace(self, tree: Application, space: str, arguments: list[TypedTree]) -> TypedTree:
@@ -297,7 +295,7 @@ class Checker:
                 return TypedTree(made, BOOL)
         elif (kinds[0] == kinds[1] or "dyn" in kinds) and ORDERED.issuperset(set(kinds) - {"dyn"}):
             return TypedTree(made, BOOL)
-        self._fault(tree.at, _misfit(tree, left.shape, right.shape))
+        self._fault(tree.at, misfit(tree, left.shape, right.shape))
         return TypedTree(made, DYN if tree.operator in ARITHMETIC else BOOL)
 
     def _membership(self, tree: Operation, left: TypedTree, right: TypedTree) -> TypedTree:
@@ -362,12 +360,6 @@ class Checker:
         return TypedTree(made, map_of(members, closed=False))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that says which name may have been meant."""
-    found = difflib.get_close_matches(name, sorted(known), 1)
-    return f": did you mean `{found[0]}`?" if found else ""
-
-
 def _is_namespace(target: Tree) -> bool:
     return isinstance(target, Variable) and target.name in NAMESPACES
 
@@ -392,26 +384,3 @@ def _given(tree: Application, overload: Overload | None, arguments: list[TypedTr
             other = leveled(arguments[1], first.contained)
             return TypedTree(dataclasses.replace(tree, arguments=(other.tree,)), joined(first.contained, other.shape))
     return TypedTree(tree, overload.gives)
-
-
-def _misfit(tree: Operation, left: ValueShape, right: ValueShape) -> str:
-    if tree.operator == "+" and "string" in (left.kind, right.kind):
-        return (
-            f"`+` cannot join {left.with_article} and {right.with_article}: write `string(…)` around what is no string"
-        )
-    if tree.operator == "%" and "double" in (left.kind, right.kind):
-        return "`%` takes integers, and there is a double: write `int(…)` around it"
-    if tree.operator in ("==", "!="):
-        return f"{left.with_article} never equals {right.with_article}"
-    verb = "compare" if tree.operator not in ARITHMETIC else "take"
-    return f"`{tree.operator}` cannot {verb} {left.with_article} and {right.with_article}"
-
-
-def _quoted(tree: Tree) -> str:
-    text = unparse(tree)
-    return f"`{text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + '…'}`"
-
-
-def _plain_text(tree: Tree) -> str:
-    """A plain path as it is, anything else in quotes."""
-    return unparse(tree) if isinstance(tree, Variable | Selection) else _quoted(tree)

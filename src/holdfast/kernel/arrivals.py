@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from holdfast.journal.payload import Failure, Outcome, Payload
@@ -61,3 +63,11 @@ class CancelArrived(msgspec.Struct, frozen=True, gc=False):
 
 
 Arrival = CallSettled | AttemptFailed | Begun | SignalArrived | CancelArrived
+
+
+def is_stale(signal: SignalArrived, version: int, waits: Iterable[PromiseId], pending: int) -> bool:
+    """Whether a run at this version is no longer as the signal's sender saw it. ``waits`` are those for its name, the
+    oldest first; to these goes what is ``pending``, so they wait for nothing more."""
+    if signal.expected_version not in (None, version):
+        return True
+    return signal.wait_token is not None and signal.wait_token not in [str(promise) for promise in waits][pending:]

@@ -31,7 +31,7 @@ from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived, is_stale
 from holdfast.kernel.attempts import Attempts
 from holdfast.kernel.carried_signals import CarriedSignals
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
@@ -292,23 +292,13 @@ class Execution:
         return buffered, cancel
 
     def _hear(self, signal: SignalArrived, buffered: list[SignalArrived]) -> None:
-        if self._is_stale(signal):
+        waits = self._open.receivers.get(signal.name)
+        if is_stale(signal, self._pen.ledger.version, waits or (), self._heard.count(signal.name)):
             self._stale.append(signal)
-            return
-        if signal.name in self._open.receivers:
+        elif waits:
             self._deliver(signal)
         else:
             buffered.append(signal)
-
-    def _is_stale(self, signal: SignalArrived) -> bool:
-        """Whether the run is no longer as the signal's sender saw it."""
-        if signal.expected_version is not None and signal.expected_version != self._pen.ledger.version:
-            return True
-        if signal.wait_token is None:
-            return False
-        waits = [str(promise) for promise in self._open.receivers.get(signal.name, ())]
-        # What was delivered and not received yet goes to the oldest waits: one of those waits for nothing more.
-        return signal.wait_token not in waits[self._heard.count(signal.name) :]
 
     def _receive_next(self) -> None:
         """Record that a waiting receive gets its signal, if that will be the first delivery to the program."""
@@ -326,8 +316,7 @@ class Execution:
                 return
 
     def _deliver(self, signal: SignalArrived) -> None:
-        name = signal.name
-        id = signal.id if self.started.edition >= 2 else None
+        name, id = signal.name, signal.id if self.started.edition >= 2 else None
         self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name), id))
         if name in self._open.receivers:
             self._heard.append(name)

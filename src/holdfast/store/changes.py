@@ -172,8 +172,7 @@ class KeepCode(msgspec.Struct, frozen=True, gc=False):
 class Publish(msgspec.Struct, frozen=True, gc=False):
     """Keep a definition's code, and that its name and version mean this code, for good.
 
-    Refused with ``VersionTaken`` where the name and version mean other code, with ``Kept`` where they mean this code
-    already, and with ``CodeMisfit``.
+    Refused with ``VersionTaken`` (they mean other code), ``Kept`` (they mean this code already), and ``CodeMisfit``.
     """
 
     tenant: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from holdfast.drawing.measures import BOLD, FONT_SIZES
@@ -22,6 +23,34 @@ def faults(picture: Picture) -> list[str]:
     for edge in picture.edges:
         found += _edge_faults(edge, boxes, inner)
     return found + [text for box in picture.boxes for text in _misfits(box)]
+
+
+def bends_of(edge: Edge) -> int:
+    """How often an edge turns."""
+    return len(edge.points) - 2
+
+
+def bends(picture: Picture) -> int:
+    return sum(map(bends_of, picture.edges))
+
+
+def crossings(picture: Picture) -> int:
+    """How often two edges cross."""
+    pieces = [(edge, *piece) for edge in picture.edges for piece in itertools.pairwise(edge.points)]
+    return sum(
+        one is not other and _cut(first, last, begin, end)
+        for (one, first, last), (other, begin, end) in itertools.combinations(pieces, 2)
+    )
+
+
+def _cut(first: Point, last: Point, begin: Point, end: Point) -> bool:
+    """Whether two pieces have a point in common that is no end of them."""
+
+    def side(one: Point, other: Point, point: Point) -> int:
+        return (other[0] - one[0]) * (point[1] - one[1]) - (other[1] - one[1]) * (point[0] - one[0])
+
+    apart = side(first, last, begin) * side(first, last, end) < 0
+    return apart and side(begin, end, first) * side(begin, end, last) < 0
 
 
 def _frames(box: Box, boxes: dict[str, Box]) -> Iterator[str]:

@@ -97,6 +97,43 @@ def test_a_start_that_leaves_out_what_has_a_default_is_accepted_and_has_it(groun
     ground.play(main)
 
 
+FACTORIAL = document(
+    {"last": {"when": "=start.n < 2", "end": 1}},
+    {"wait": {"wait": "go", "key": "=start.n"}},
+    {"below": {"run": "runs.factorial@4", "with": {"n": "=start.n - 1"}, "as": "state.below"}},
+    {"done": {"end": "=start.n * state.below"}},
+    name="runs.factorial",
+    version=4,
+    start={"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
+    state={"below": {"type": "integer"}},
+)
+
+
+def test_a_definition_runs_itself_on_a_condition_by_its_own_digest(ground: Ground) -> None:
+    """Also in a worker that has never seen it, and beside a newer version of the name."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            again = app.definitions.add(FACTORIAL)
+            assert app.definitions.add(FACTORIAL).digest == again.digest
+            run = await begun(app, FACTORIAL)
+            await rested(app, "one")
+            app.definitions.add({**FACTORIAL, "version": 5, "steps": [{"no": {"end": 0}}]})
+            await run.signal("go", key=7)
+            kill(app)
+        async with ground.engine(options=DEFINITIONS) as other:
+            above = "one"
+            for n in range(6, 1, -1):
+                while not (children := [each async for each in other.list(parent=above)]):
+                    await other.changed(0.05)
+                (child,) = children
+                await other.run(child.id).signal("go", key=n)
+                above = child.id
+            assert await other.run("one").result(30) == 5040
+
+    ground.play(main)
+
+
 def test_a_cancelled_run_undoes_what_it_did(ground: Ground) -> None:
     async def main(ground: Ground) -> None:
         async with ground.engine(options=DEFINITIONS) as app:

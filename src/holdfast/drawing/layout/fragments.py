@@ -18,14 +18,15 @@ Place = tuple[int, int]
 
 
 class Port(NamedTuple):
-    """A point on the border of a box."""
+    """A point on the border of a box. An edge of several may begin so far beside it, on the same border."""
 
     box: str
     main: int
     cross: int
+    room: int = 0
 
     def moved(self, main: int, cross: int) -> Port:
-        return Port(self.box, self.main + main, self.cross + cross)
+        return self._replace(main=self.main + main, cross=self.cross + cross)
 
     @property
     def place(self) -> Place:

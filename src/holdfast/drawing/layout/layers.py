@@ -2,7 +2,7 @@
 
 A part's layer is the longest way to it. An edge that passes layers goes by a dummy in each of them: a place of its own
 between the parts, so that it runs through none. The order in a layer comes from barycentres, the order with the fewest
-crossings is kept, and the places are the nearest to the neighbours' that this order allows.
+crossings is kept; neighbours in it are exchanged while that leaves fewer. Long edges are straight: ``straight.py``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.drawing.layout.fragments import Fragment, Place, Port, Wire, straightened
-from holdfast.drawing.measures import BRANCH_GAP
+from holdfast.drawing.layout.straight import straight_places
+from holdfast.drawing.measures import BRANCH_GAP, PORT_GAP
 from holdfast.drawing.parts import Link
 
+Axes = dict[int, int]
+"""Where each item stands across the flow, by ``id``."""
+
 _SWEEPS: Final = 12
-_PASSES: Final = 8
+_BEGINNINGS: Final = 6
+"""Orders to begin with: the author's, one by depth, and some by chance."""
+_ROUNDS: Final = 8
+_MOST_EXCHANGED: Final = 600
+"""Of so many items neighbours are exchanged; larger graphs are only sorted."""
 _LANE: Final = 18
 """Between two edges that pass a layer, or an edge and a part."""
-_DUMMY_WEIGHT: Final = 4.0
 _NARROWEST_GAP: Final = 44
 _WIDEST_GAP: Final = 150
 
@@ -27,14 +34,17 @@ _WIDEST_GAP: Final = 150
 class _Item:
     """A part in its layer, or the dummy of an edge that passes it."""
 
-    __slots__ = ("above", "below", "layer", "part", "place")
+    __slots__ = ("above", "below", "layer", "part")
 
     def __init__(self, layer: int, part: Fragment | None) -> None:
         self.layer = layer
         self.part = part
         self.above: list[_Item] = []
         self.below: list[_Item] = []
-        self.place = 0.0
+
+    @property
+    def is_dummy(self) -> bool:
+        return self.part is None
 
     @property
     def before(self) -> int:
@@ -54,7 +64,6 @@ def layered(parts: Sequence[Fragment], links: Sequence[Link]) -> Fragment:
         layers[item.layer].append(item)
     chains = [_chain(items[link.source], items[link.target], layers) for link in links]
     _order(layers)
-    _place(layers)
     return _assembled(layers, links, chains)
 
 
@@ -92,18 +101,74 @@ def _chain(source: _Item, target: _Item, layers: list[list[_Item]]) -> list[_Ite
 
 
 def _order(layers: list[list[_Item]]) -> None:
+    """The best order of several beginnings, each sorted by barycentres until that helps no more."""
+    exchanges = sum(len(layer) for layer in layers) <= _MOST_EXCHANGED
     best, fewest = [list(layer) for layer in layers], _crossings(layers)
-    for sweep in range(_SWEEPS):
-        if fewest == 0:
-            break
-        downwards = sweep % 2 == 0
-        for layer in layers[1:] if downwards else reversed(layers[:-1]):
-            _sort(layer, layers, downwards)
-        count = _crossings(layers)
-        if count < fewest:
-            best, fewest = [list(layer) for layer in layers], count
+    for beginning in range(_BEGINNINGS if exchanges and fewest else 1):
+        if beginning == 1:
+            _depth_first(layers)
+        elif beginning:
+            _shuffle(layers, beginning)
+        for sweep in range(_SWEEPS):
+            if fewest == 0:
+                break
+            downwards = sweep % 2 == 0
+            for layer in layers[1:] if downwards else reversed(layers[:-1]):
+                _sort(layer, layers, downwards)
+            count = _exchanged(layers) if exchanges else _crossings(layers)
+            if count < fewest:
+                best, fewest = [list(layer) for layer in layers], count
     for layer, order in zip(layers, best, strict=True):
         layer[:] = order
+
+
+def _shuffle(layers: list[list[_Item]], number: int) -> None:
+    """Another order: as by chance, and the same each time."""
+    for layer in layers:
+        places = {id(item): (at + 1) * 7_919 * number % 10_007 for at, item in enumerate(layer)}
+        layer.sort(key=lambda item, places=places: places[id(item)])  # type: ignore[misc]
+
+
+def _depth_first(layers: list[list[_Item]]) -> None:
+    """Each item beside what it leads to, so that a way through the graph stays together."""
+    numbers: dict[int, int] = {}
+    waiting = [item for layer in reversed(layers) for item in reversed(layer) if not item.above]
+    while waiting:
+        item = waiting.pop()
+        if id(item) not in numbers:
+            numbers[id(item)] = len(numbers)
+            waiting.extend(reversed(item.below))
+    for layer in layers:
+        layer.sort(key=lambda item: numbers[id(item)])
+
+
+def _exchanged(layers: list[list[_Item]]) -> int:
+    """Exchange neighbours while that leaves fewer crossings; gives how many there are then."""
+    count = _crossings(layers)
+    for _ in range(_ROUNDS):
+        before = count
+        at = {id(item): number for layer in layers for number, item in enumerate(layer)}
+        for layer in layers:
+            for place in range(len(layer) - 1):
+                one, other = layer[place], layer[place + 1]
+                gained = _between(one, other, at) - _between(other, one, at)
+                if gained > 0:
+                    layer[place], layer[place + 1] = other, one
+                    at[id(one)], at[id(other)] = place + 1, place
+                    count -= gained
+        if count in (0, before):
+            break
+    return count
+
+
+def _between(left: _Item, right: _Item, at: dict[int, int]) -> int:
+    """How often edges of two items of a layer cross, if they stand in this order."""
+    return sum(
+        at[id(one)] > at[id(other)]
+        for ours, theirs in ((left.above, right.above), (left.below, right.below))
+        for one in ours
+        for other in theirs
+    )
 
 
 def _sort(layer: list[_Item], layers: list[list[_Item]], downwards: bool) -> None:
@@ -158,42 +223,6 @@ def _sum(tree: list[int], at: int) -> int:
 # -- places in a layer -------------------------------------------------------------------------------------------------
 
 
-def _place(layers: list[list[_Item]]) -> None:
-    for layer in layers:
-        _settle(layer, [0.0] * len(layer))
-    for number in range(_PASSES):
-        downwards = number % 2 == 0
-        for layer in layers if downwards else reversed(layers):
-            _settle(layer, [_wish(item, downwards, last=number >= _PASSES - 2) for item in layer])
-
-
-def _wish(item: _Item, downwards: bool, *, last: bool) -> float:
-    near = item.above + item.below if last else item.above if downwards else item.below
-    return sum(each.place for each in near) / len(near) if near else item.place
-
-
-def _settle(layer: list[_Item], wishes: list[float]) -> None:
-    """Give each item the place nearest to its wish (by least squares) that keeps order and distances."""
-    offsets, offset = [], 0.0
-    for at, item in enumerate(layer):
-        if at:
-            offset += _distance(layer[at - 1], item)
-        offsets.append(offset)
-    weights = [_DUMMY_WEIGHT if item.part is None else 1.0 for item in layer]
-    blocks: list[list[float]] = []  # mean, weight, count
-    for wish, offset, weight in zip(wishes, offsets, weights, strict=True):
-        blocks.append([wish - offset, weight, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, heavy, count = blocks.pop()
-            upper = blocks[-1]
-            upper[0] = (upper[0] * upper[1] + mean * heavy) / (upper[1] + heavy)
-            upper[1] += heavy
-            upper[2] += count
-    means = [mean for mean, _, count in blocks for _ in range(int(count))]
-    for item, mean, offset in zip(layer, means, offsets, strict=True):
-        item.place = mean + offset
-
-
 def _distance(first: _Item, second: _Item) -> int:
     gap = BRANCH_GAP if first.part is not None and second.part is not None else _LANE
     return first.behind + gap + second.before
@@ -216,21 +245,17 @@ def _assembled(layers: list[list[_Item]], links: Sequence[Link], chains: list[li
         if item.part is not None
     ]
     cross = max((axes[id(item)] + item.behind for layer in layers for item in layer), default=0)
-    wires = [_edge(link, chain, starts, ends, axes) for link, chain in zip(links, chains, strict=True)]
+    ports = _ports(chains, starts, axes)
+    wires = [
+        _edge(link, chain, touched, starts, ends, axes)
+        for link, chain, touched in zip(links, chains, ports, strict=True)
+    ]
     return Fragment(main=ends[-1] if ends else 0, cross=cross, axis=cross // 2, wires=wires, inside=inside)
 
 
 def _whole(layers: list[list[_Item]]) -> dict[int, int]:
-    """The axis of each item in whole pixels, none to the left of the corner, and distances kept."""
-    axes: dict[int, int] = {}
-    for layer in layers:
-        previous: _Item | None = None
-        for item in layer:
-            place = round(item.place)
-            if previous is not None:
-                place = max(place, axes[id(previous)] + _distance(previous, item))
-            axes[id(item)] = place
-            previous = item
+    """The axis of each item, none of it to the left of the corner."""
+    axes = straight_places(layers, _distance)
     left = min((axes[id(item)] - item.before for layer in layers for item in layer), default=0)
     return {key: place - left for key, place in axes.items()}
 
@@ -241,8 +266,10 @@ def _gap(layer: list[_Item], axes: dict[int, int]) -> int:
     return max(_NARROWEST_GAP, min(_WIDEST_GAP, _NARROWEST_GAP + far // 8))
 
 
-def _edge(link: Link, chain: list[_Item], starts: list[int], ends: list[int], axes: dict[int, int]) -> Wire:
-    source, target = _port(chain[0], starts, axes, leaves=True), _port(chain[-1], starts, axes, leaves=False)
+def _edge(
+    link: Link, chain: list[_Item], ports: tuple[Port, Port], starts: list[int], ends: list[int], axes: Axes
+) -> Wire:
+    source, target = ports
     places: list[Place] = [source.place, (ends[chain[0].layer], source.cross)]
     for item in chain[1:-1]:
         places += [(starts[item.layer], axes[id(item)]), (ends[item.layer], axes[id(item)])]
@@ -250,10 +277,65 @@ def _edge(link: Link, chain: list[_Item], starts: list[int], ends: list[int], ax
     return Wire(source.box, target.box, link.kind, straightened(places))
 
 
-def _port(item: _Item, starts: list[int], axes: dict[int, int], *, leaves: bool) -> Port:
+# -- where edges touch parts -------------------------------------------------------------------------------------------
+
+
+def _ports(chains: list[list[_Item]], starts: list[int], axes: Axes) -> list[tuple[Port, Port]]:
+    """Where each edge begins and ends. The edges at one side of a part are spread over it, in the order of what they
+    lead to, each as near as it can be to a straight line."""
+    found = [
+        [_port(chain[0], starts, axes, leaves=True), _port(chain[-1], starts, axes, leaves=False)] for chain in chains
+    ]
+    wishes = [_wishes(chain, ports, axes) for chain, ports in zip(chains, found, strict=True)]
+    for end in (0, 1):
+        sides: dict[int, list[int]] = {}
+        for number, chain in enumerate(chains):
+            sides.setdefault(id(chain[-end]), []).append(number)
+        for numbers in sides.values():
+            numbers.sort(key=lambda number: (axes[id(chains[number][1 - 3 * end])], number))
+            port = found[numbers[0]][end]
+            for number, cross in zip(numbers, _spread([wishes[each][end] for each in numbers], port), strict=True):
+                found[number][end] = port._replace(cross=cross)
+    return [(source, target) for source, target in found]
+
+
+def _wishes(chain: list[_Item], ports: list[Port], axes: Axes) -> tuple[int, int]:
+    """Where an edge would begin and end, were it alone."""
+    source, target = ports
+    if len(chain) > 2:
+        return _within(axes[id(chain[1])], source), _within(axes[id(chain[-2])], target)
+    low = max(source.cross - source.room, target.cross - target.room)
+    high = min(source.cross + source.room, target.cross + target.room)
+    if low <= high:  # one line reaches both
+        both = max(low, min(high, (source.cross + target.cross) // 2))
+        return both, both
+    return _within(target.cross, source), _within(source.cross, target)
+
+
+def _within(cross: int, port: Port) -> int:
+    return max(port.cross - port.room, min(port.cross + port.room, cross))
+
+
+def _spread(wishes: list[int], port: Port) -> list[int]:
+    """The wishes in order, with a gap between each two as far as there is room."""
+    gap = min(PORT_GAP, 2 * port.room // max(1, len(wishes) - 1))
+    found: list[int] = []
+    for wish in wishes:
+        found.append(max(wish, found[-1] + gap) if found else wish)
+    last = port.cross + port.room
+    for at in range(len(found) - 1, -1, -1):
+        found[at] = min(found[at], last)
+        last = found[at] - gap
+    return found
+
+
+def _port(item: _Item, starts: list[int], axes: Axes, *, leaves: bool) -> Port:
+    """The point at which the edges of a part meet it, with the room beside it: none unless it is at the part's end."""
     if item.part is None:
         raise AssertionError("an edge begins and ends at a part")
     port = item.part.exit if leaves else item.part.entry
     if port is None:
         raise AssertionError("a part of a graph has an entry and an exit")
+    if port.main != (item.part.main if leaves else 0):
+        port = port._replace(room=0)
     return port.moved(starts[item.layer], axes[id(item)] - item.before)

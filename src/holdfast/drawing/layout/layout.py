@@ -8,7 +8,7 @@ from holdfast.drawing.layout.layers import layered
 from holdfast.drawing.layout.sequences import folded, in_line
 from holdfast.drawing.layout.sides import PlacedSide, beside
 from holdfast.drawing.layout.splits import meeting, parallel
-from holdfast.drawing.measures import header, measure
+from holdfast.drawing.measures import PORT_MARGIN, header, measure
 from holdfast.drawing.parts import Beside, Frame, Layered, Part, Sequence, SingleBox, Split, goes_on
 from holdfast.drawing.picture import Box, Direction, Element, Heading, Picture, State
 from holdfast.drawing.text_widths import plain, width_of
@@ -72,12 +72,13 @@ class _Layout:
     def _leaf(self, element: Element, goes_on: bool = True) -> Fragment:
         found = measure(element)
         main, cross = (found.height, found.width) if self._direction == "down" else (found.width, found.height)
+        room = max(0, cross // 2 - PORT_MARGIN) if found.element.shape in ("card", "stack") else 0
         return Fragment(
             main=main,
             cross=cross,
             axis=cross // 2,
-            entry=Port(element.id, 0, cross // 2),
-            exit=Port(element.id, main, cross // 2),
+            entry=Port(element.id, 0, cross // 2, room),
+            exit=Port(element.id, main, cross // 2, room),
             hook=Port(element.id, main // 2, cross),
             goes_on=goes_on,
             boxes=[PlacedBox(found.element, 0, 0, main, cross)],

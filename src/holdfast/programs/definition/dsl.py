@@ -115,9 +115,9 @@ class Flow:
         body = {verb: plain(request)} if verb in TRANSPORT_WORDS else {"transport": {verb: plain(request)}}
         return self._with(name, body, options)
 
-    def task(self, name: str, task: TaskSketch | str, **options: Unpack[NodeOptions]) -> Self:
-        """Ask people, by a task or the name of one that ``ask`` declares."""
-        return self._with(name, {"task": task}, options)
+    def task(self, name: str, task: TaskSketch | str, *, with_: Any = None, **options: Unpack[NodeOptions]) -> Self:
+        """Ask people, by a task or the name of one that ``ask`` declares. It reads ``with_`` as ``D.input``."""
+        return self._with(name, {"task": task, **without_none({"with": plain(with_)})}, options)
 
     def wait(
         self, name: str, signal: str, *, key: Any = None, match: Any = None, **options: Unpack[NodeOptions]

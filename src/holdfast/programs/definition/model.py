@@ -56,9 +56,10 @@ class TransportVerb(Part, frozen=True, kw_only=True):
 
 
 class TaskVerb(Part, frozen=True, kw_only=True):
-    """Ask people, by a task that the definition declares."""
+    """Ask people, by a task that the definition declares. ``arguments`` are what the declaration reads as ``input``."""
 
     task: str
+    arguments: Value = {}
 
 
 class WaitVerb(Part, frozen=True, kw_only=True):

@@ -25,6 +25,13 @@ def parse_reference(reference: str) -> tuple[str, tuple[int, int | None]]:
     return found["name"], (version, None if found["sign"] else version)
 
 
+def means_itself(reference: str, name: str, version: int) -> bool:
+    """Whether a reference in this version of a definition means that version. One that older versions fit means those:
+    they are what there was when it was written."""
+    called, (lowest, highest) = parse_reference(reference)
+    return called == name and lowest == version and highest in (None, version)
+
+
 def latest(versions: Collection[int], wanted: tuple[int, int | None]) -> int | None:
     """The newest version within the bounds; None where there is none."""
     lowest, highest = wanted

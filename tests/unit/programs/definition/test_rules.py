@@ -14,12 +14,15 @@ import pytest
 from holdfast.errors import InvalidDefinition
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.checks.expressions import RUN
-from holdfast.programs.definition.compiler.compiler import compile_text
+from holdfast.programs.definition.compiler.compiler import compile_text, load
+from holdfast.programs.definition.decompiler.python_text import python_of
+from holdfast.programs.definition.decompiler.yaml_text import yaml_of
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.definition.interpreter.routine import Routine, functions_of
 from holdfast.programs.definition.spans import read_span
 from holdfast.programs.definition.trials import TrialResult, play, read_trials
 from holdfast.programs.function.decorators import step
+from holdfast.tasks import questions
 from holdfast.transports.table import find
 from tests.definitions import Defined, Tools
 from tests.runs import NOW, SECOND, Run, cancel, signal
@@ -661,6 +664,97 @@ def test_of_two_options_that_can_both_go_on_when_they_are_reached_the_first_by_n
     while not run.ended:
         run.advance()
     assert run.result() == "aa"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "- below: {when: =start.n > 0, run: rules, with: {n: =start.n - 1}}",
+        "- w: {switch: [{when: =start.n > 0, do: [{below: {continue: rules@1}}]}]}",
+        "- last: {when: =start.n < 1, end: 1}\n- below: {run: rules@^1, with: {n: =start.n - 1}}",
+        "- each: {repeat: {over: =start.parts}, do: [{below: {run: rules, with: =item}}]}",
+        "- risky: {wait: s, timeout: 1h, on: {timeout: [{again: {continue: rules}}]}}",
+    ],
+)
+def test_a_definition_may_run_itself_on_a_condition(steps: str) -> None:
+    """Its digest is not known while it is compiled: it is meant by name, and compiles to the same bytes again."""
+    text = HEAD + "steps:\n" + textwrap.indent(steps, "  ") + "\n"
+    found = compile_text(text, Tools(), Kid(accepted("- e: {end: 1}")))
+    assert compile_text(text, Tools(), Kid(found)).digest == found.digest
+
+
+@pytest.mark.parametrize(
+    ("steps", "what"),
+    [
+        ("- below: {run: rules}", "rules would run itself for ever: do it on a condition"),
+        ("- below: {when: true, continue: rules@1}", "rules would run itself for ever"),
+        ("- b: {do: [{a: {set: {state.x: 1}}}, {below: {run: rules@^1}}]}", "rules would run itself for ever"),
+        ("- f: {fork: {a: [{below: {run: rules}}], b: [{s: {sleep: 1s}}]}}", "rules would run itself for ever"),
+        ("- below: {when: =start.n > 0, run: rules@2}", "there is no rules@2 yet"),
+    ],
+)
+def test_a_definition_that_always_runs_itself_is_refused(steps: str, what: str) -> None:
+    with pytest.raises(InvalidDefinition) as caught:
+        compile_text(HEAD + "steps:\n" + textwrap.indent(steps, "  ") + "\n", Tools(), Kid(accepted("- e: {end: 1}")))
+    assert what in str(caught.value)
+
+
+CHECKED = """
+tasks:
+  check:
+    title: ="Check " + input.what + " for " + item.name
+    for: {groups: "=[input.who]"}
+    show: {line: =item, at: =index}
+    form: {type: object, properties: {ok: {type: boolean}}}
+    check: [{when: "=!payload.ok && input.what == 'brakes'", say: They must be good}]
+"""
+ASKS = """
+- each:
+    repeat: {over: =start.cars}
+    do:
+      - one: {task: check, with: {what: brakes, who: smiths}}
+      - two: {task: check, with: {what: =item.name + "'s lamps", who: =start.who}}
+"""
+
+
+def test_tasks_of_one_declaration_have_inputs_of_their_own_and_see_the_item() -> None:
+    found = accepted(ASKS, CHECKED)
+    assert found.definition == load(found.canonical)
+    assert compile_text(yaml_of(found.definition), Tools()).digest == found.digest
+    assert "with_={'what': 'brakes', 'who': 'smiths'}" in python_of(found.definition)
+    run = Run(Defined(found.definition), {"cars": [{"name": "Beetle"}], "who": "volts"})  # type: ignore[arg-type]
+    run.advance()
+    (first,) = run.invokes.values()
+    question = questions.read(first.input)[1]
+    assert (first.function_name, question.groups) == ("Check brakes for Beetle", ("smiths",))
+    assert question.facts == {"input": {"what": "brakes"}}
+    run.advance(run.ok(first.promise_id.path[-1], {"ok": True}))
+    second = max(run.invokes.values(), key=lambda each: each.promise_id.path)
+    assert second.function_name == "Check Beetle's lamps for Beetle"
+    assert questions.read(second.input)[1].groups == ("volts",)
+
+
+@pytest.mark.parametrize(
+    ("steps", "what"),
+    [
+        (ASKS.replace("what: brakes, ", ""), "the task check reads input.what: give it, `with: {what: …}`"),
+        (ASKS + "- last: {task: check, with: {what: x, who: y}}\n", "there is no variable `item`"),
+        (ASKS.replace("who: smiths", "who: smiths, whom: x"), ""),
+        (ASKS.replace("with: {what: brakes, who: smiths}", "with: {what: 3, who: x}"), ""),
+    ],
+)
+def test_a_task_sees_what_all_see_that_ask_it(steps: str, what: str) -> None:
+    if what:
+        assert what in refusal(steps, CHECKED)
+    else:
+        accepted(steps, CHECKED)
+
+
+def test_an_error_does_not_say_how_often_it_was_tried_and_that_is_said_at_once() -> None:
+    steps = "- r: {step: rules.get, on: {failure: [{n: {set: {state.n: =error.attempts}}}]}}"
+    assert "an error does not say how often its node was tried" in refusal(steps)
+    assert "error.details.attempts" in refusal(steps)
+    accepted(steps.replace("error.attempts", "error.details.attempts"))
 
 
 def test_rework_is_a_bounded_loop() -> None:

@@ -89,8 +89,8 @@ def _verb(verb: m.Verb) -> Document:
             return {kind: name, **_with(arguments)}
         case m.TransportVerb(verb=word, request=request):
             return {word: request} if word in TRANSPORT_WORDS else {"transport": {word: request}}
-        case m.TaskVerb(task=task):
-            return {"task": task}
+        case m.TaskVerb(task=task, arguments=arguments):
+            return {"task": task, **_with(arguments)}
         case m.WaitVerb(signal=signal, key=key, match=match):
             return {"wait": signal, **_without_none({"key": key, "match": _condition(match)})}
         case m.SleepVerb(span=span, at=at):

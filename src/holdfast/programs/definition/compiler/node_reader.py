@@ -120,7 +120,7 @@ class NodeReader(ShapeReader):
         return m.CallVerb(kind="action", name=self._called(data, (*trail, "action")), arguments=body.get("with", {}))
 
     def _task_verb(self, data: Any, body: Body, trail: Trail) -> m.Verb:
-        return m.TaskVerb(task=self._called(data, (*trail, "task")))
+        return m.TaskVerb(task=self._called(data, (*trail, "task")), arguments=body.get("with", {}))
 
     def _compensate_verb(self, data: Any, body: Body, trail: Trail) -> m.Verb:
         return m.CompensateVerb(node=self._called(data, (*trail, "compensate")).rpartition(".")[2])

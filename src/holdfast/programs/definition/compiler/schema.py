@@ -181,6 +181,7 @@ _PARTNERS: Final[dict[tuple[str, str], Schema]] = {
     ("repeat", "gives"): _ref("value", "The value of an iteration. The result is the list of them."),
     ("run", "with"): _ref("value", "What it is started with."),
     ("step", "with"): _ref("value", "Its arguments, by name."),
+    ("task", "with"): _ref("value", "What its declaration reads as `input`, by name."),
     ("wait", "key"): _ref("value", "Only signals that were sent with this key."),
     ("wait", "match"): _ref("condition", "Only signals (`payload`) that it holds for."),
 }

@@ -61,7 +61,7 @@ VERB_WORDS: Final[dict[str, tuple[str, ...]]] = {
     "sleep": (),
     "step": ("with",),
     "switch": (),
-    "task": (),
+    "task": ("with",),
     "transport": (),
     "wait": ("key", "match"),
 }

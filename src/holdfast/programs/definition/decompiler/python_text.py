@@ -198,6 +198,11 @@ def _write_raise(name: str, own: Document, options: list[tuple[str, str]]) -> st
     return f"fail({_arguments([('', _quoted(name)), *given, *options])})"
 
 
+def _write_task(name: str, own: Document, options: list[tuple[str, str]]) -> str:
+    given = [("", _quoted(own["task"])), *([("with_", _source(own["with"]))] if "with" in own else [])]
+    return f"task({_arguments([('', _quoted(name)), *given, *options])})"
+
+
 def _write_transport(name: str, own: Document, options: list[tuple[str, str]]) -> str:
     (verb, request), *_ = own["transport"].items()
     return f"transport({_arguments([('', _quoted(name)), ('', _quoted(verb)), ('', _source(request)), *options])})"
@@ -218,12 +223,13 @@ _WRITERS: Final = {
     "sleep": _write_sleep,
     "step": _write_call,
     "switch": _write_switch,
+    "task": _write_task,
     "transport": _write_transport,
     "wait": _write_wait,
 }
-"""What is not written as its verb with a name and one value: ``set``, ``task``, ``http`` and the like are."""
+"""What is not written as its verb with a name and one value: ``set``, ``http`` and the like are."""
 
-assert {*TRANSPORT_WORDS, "set", "task", "end", "compensate"} | _WRITERS.keys() == VERB_WORDS.keys()
+assert {*TRANSPORT_WORDS, "set", "end", "compensate"} | _WRITERS.keys() == VERB_WORDS.keys()
 
 
 def _quoted(text: str) -> str:

@@ -17,6 +17,7 @@ from holdfast.programs.definition.interpreter.inline import play_inline
 from holdfast.programs.definition.interpreter.interpreter import Interpreter
 from holdfast.programs.definition.interpreter.outcomes import NodeError
 from holdfast.programs.definition.model import ContinueVerb, RunVerb, SendVerb
+from holdfast.programs.definition.versions import means_itself
 from holdfast.programs.function.values import encode
 from holdfast.runs.kinds import detached, signal
 from holdfast.runs.kinds.child import WORKFLOW
@@ -34,7 +35,7 @@ class Children(Behaviour):
         inline = play_inline(engine, verb, arguments)
         if inline is None:
             payload = _arguments(arguments, verb.workflow)
-            engine.call(visit, engine.scribe.invoke(WORKFLOW, _called(verb), payload, ONCE))
+            engine.call(visit, engine.scribe.invoke(WORKFLOW, _called(engine, verb), payload, ONCE))
         elif isinstance(inline, NodeError):
             engine.fail(visit, inline)
         else:
@@ -60,7 +61,7 @@ class Continues(Behaviour):
         if id is not None and not isinstance(id, str):
             raise CannotEvaluate(f"the id of a run is a text, not {id!r:.60}")
         arguments = _arguments(engine.context.fill(visit, verb.arguments), verb.workflow)
-        name = _called(verb)
+        name = _called(engine, verb)
         payload = encode(detached.written(name, id, arguments.data), f"the start of {name}")
         engine.call(visit, engine.scribe.invoke(detached.DETACHED, name, payload, _PATIENT))
 
@@ -86,8 +87,14 @@ class Sends(Behaviour):
             engine.succeed(visit)
 
 
-def _called(verb: RunVerb | ContinueVerb) -> str:
-    return verb.workflow if verb.version is None else definition_name(verb.workflow, verb.version, verb.digest)
+def _called(engine: Interpreter, verb: RunVerb | ContinueVerb) -> str:
+    if verb.version is not None:
+        return definition_name(verb.workflow, verb.version, verb.digest)
+    routine = engine.routine
+    own = routine.definition
+    if means_itself(verb.workflow, own.name, own.version):
+        return definition_name(own.name, own.version, routine.digest)
+    return verb.workflow
 
 
 def _arguments(arguments: Any, workflow: str) -> Payload:

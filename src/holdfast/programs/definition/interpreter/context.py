@@ -87,22 +87,22 @@ class ExecutionContext:
         formula = self.routine.templates.formula(condition)
         return formula.holds(self._variables(line, visit, formula.roots, names))
 
-    def facts(self, visit: Visit, conditions: Iterable[str]) -> dict[str, Any]:
+    def facts(self, visit: Visit, conditions: Iterable[str], names: Mapping[str, Any]) -> dict[str, Any]:
         """What these conditions read beside ``payload``, as it is now. They are evaluated later, and elsewhere."""
         reads = {read for text in conditions for read in self.routine.templates.formula(text).reads}
-        variables = self._variables(visit.within, visit, {read[0] for read in reads}, {})
+        variables = self._variables(visit.within, visit, {read[0] for read in reads}, names)
         found: dict[str, Any] = {}
         for root, *members in sorted(reads):
             if root != "payload" and root in variables:
                 _copy(storable(variables[root]), found, [root, *members])
         return found
 
-    def span(self, visit: Visit, span: Span) -> int:
+    def span(self, visit: Visit, span: Span, **names: Any) -> int:
         """A duration in microseconds; an expression may give a text, a duration or a number of seconds."""
         if isinstance(span, int):
             return span
         try:
-            return span_of(self.fill(visit, span))
+            return span_of(self.fill(visit, span, **names))
         except ValueError as error:
             raise CannotEvaluate(str(error)) from None
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from holdfast.transports.protocol import Transport
 
 ROOT: Final = ""
+INPUT: Final = "input"
+"""What a task's declaration reads of the node that asks it."""
 
 
 class Toolbox(Protocol):
@@ -195,7 +197,8 @@ def texts_in(part: Any) -> Iterator[str]:
 
 
 def _bound_names(nodes: Nodes) -> Iterator[str]:
-    """The names that repeats and blocks bind, beside those that every expression has."""
+    """The names that repeats, blocks and tasks bind, beside those that every expression has."""
+    yield INPUT
     for node in all_nodes(nodes):
         if isinstance(node.verb, RepeatVerb):
             yield from {node.verb.item, node.verb.index} - set(ROOTS)

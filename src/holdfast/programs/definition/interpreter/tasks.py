@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import InvalidRequest
 from holdfast.expressions.engine import CannotEvaluate
@@ -12,7 +12,7 @@ from holdfast.people.names import NAME, is_name
 from holdfast.programs.definition.interpreter.behaviour import Behaviour
 from holdfast.programs.definition.interpreter.frames import Visit
 from holdfast.programs.definition.interpreter.interpreter import Interpreter
-from holdfast.programs.definition.model import Audience, TaskDeclaration, TaskVerb
+from holdfast.programs.definition.model import Audience, Span, TaskDeclaration, TaskVerb, Value
 from holdfast.store.governance import Escalation
 from holdfast.tasks import questions
 from holdfast.tasks.forms import check_form
@@ -24,8 +24,9 @@ class TaskAsks(Behaviour):
     def begin(self, engine: Interpreter, visit: Visit, verb: TaskVerb) -> None:
         declared = engine.routine.definition.tasks[verb.task]
         engine.context.bind(visit, task=verb.task)
-        title = str(engine.context.fill(visit, declared.title))[:200] or verb.task
-        payload = questions.write(engine.context.fill(visit, declared.show), _question(engine, visit, declared))
+        asked = _Asked(engine, visit, {"input": engine.context.fill(visit, verb.arguments)})
+        title = str(asked.fill(declared.title))[:200] or verb.task
+        payload = questions.write(asked.fill(declared.show), _question(asked, declared))
         visit.memo["task"] = verb.task
         engine.call(visit, engine.scribe.invoke(FORM, title, payload, ONCE))
 
@@ -36,31 +37,45 @@ class TaskAsks(Behaviour):
             engine.succeed(visit, value)
 
 
-def _question(engine: Interpreter, visit: Visit, declared: TaskDeclaration) -> questions.Question:
-    groups, users, excluded = _people(engine, visit, declared.audience)
+class _Asked(NamedTuple):
+    """Who asks: the declaration's expressions see what the visit sees, and the ``names`` that it gives."""
+
+    engine: Interpreter
+    visit: Visit
+    names: dict[str, Any]
+
+    def fill(self, value: Value) -> Any:
+        return self.engine.context.fill(self.visit, value, **self.names)
+
+    def span(self, span: Span | None) -> int | None:
+        return None if span is None else self.engine.context.span(self.visit, span, **self.names)
+
+
+def _question(asked: _Asked, declared: TaskDeclaration) -> questions.Question:
+    groups, users, excluded = _people(asked, declared.audience)
     times = declared.deadlines
     escalate = None
     if times.escalate is not None:
-        more, who, _ = _people(engine, visit, times.escalate)
+        more, who, _ = _people(asked, times.escalate)
         escalate = Escalation(who, more)
     checks = tuple(questions.AnswerCheck(check.when, check.say, check.at) for check in declared.check)
     return questions.Question(
         checks=checks,
-        facts=engine.context.facts(visit, [check.when for check in checks]),
-        form=_form(engine, visit, declared),
+        facts=asked.engine.context.facts(asked.visit, [check.when for check in checks], asked.names),
+        form=_form(asked, declared),
         candidates=users,
         groups=groups,
         excluded=excluded,
-        due=None if times.due is None else engine.context.span(visit, times.due),
-        remind=tuple(sorted(engine.context.span(visit, span) for span in times.remind)),
+        due=asked.span(times.due),
+        remind=tuple(sorted(span for span in map(asked.span, times.remind) if span is not None)),
         escalate=escalate,
-        expire=None if times.expire is None else engine.context.span(visit, times.expire),
+        expire=asked.span(times.expire),
     )
 
 
-def _form(engine: Interpreter, visit: Visit, declared: TaskDeclaration) -> dict[str, Any]:
+def _form(asked: _Asked, declared: TaskDeclaration) -> dict[str, Any]:
     """The form as it is recorded, its expressions filled in: what state offered then is what is asked for ever."""
-    form: dict[str, Any] = engine.context.fill(visit, declared.form)
+    form: dict[str, Any] = asked.fill(declared.form)
     if form is not declared.form:  # one without expressions was checked when the definition was accepted
         try:
             check_form(form)
@@ -69,10 +84,8 @@ def _form(engine: Interpreter, visit: Visit, declared: TaskDeclaration) -> dict[
     return {"description": declared.description, **form} if declared.description else form
 
 
-def _people(engine: Interpreter, visit: Visit, audience: Audience) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        _names(engine.context.fill(visit, value)) for value in (audience.groups, audience.users, audience.exclude)
-    )
+def _people(asked: _Asked, audience: Audience) -> tuple[tuple[str, ...], ...]:
+    return tuple(_names(asked.fill(value)) for value in (audience.groups, audience.users, audience.exclude))
 
 
 def _names(value: Any) -> tuple[str, ...]:

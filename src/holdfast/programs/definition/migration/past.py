@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.programs.definition import model as m
-from holdfast.programs.definition.interpreter.routine import ROOT, Routine, texts_in
+from holdfast.programs.definition.interpreter.routine import INPUT, ROOT, Routine, texts_in
 from holdfast.programs.definition.migration.rules import MoveRules
 from holdfast.programs.definition.walks import names_had_after
 
@@ -143,8 +143,8 @@ class _Search:
             found |= self._names(texts_in(_loop(verb))) - _had_by_any(verb.do)
         elif isinstance(verb, m.TaskVerb):
             declared = self._new.definition.tasks[verb.task]
-            found |= self._names(texts_in(replace(declared, check=()))) - {"task"}
-            found |= self._names(check.when for check in declared.check) - {"payload", "task"}
+            found |= self._names(texts_in(replace(declared, check=()))) - {"task", INPUT}
+            found |= self._names(check.when for check in declared.check) - {"payload", "task", INPUT}
         return found | self._names(texts_in(plain))
 
     def _names(self, texts: Iterable[str]) -> frozenset[str]:

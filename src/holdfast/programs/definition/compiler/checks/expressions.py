@@ -32,9 +32,11 @@ from holdfast.expressions.shapes import (
     shape_of,
 )
 from holdfast.programs.definition import model as m
+from holdfast.programs.definition.compiler.checks.inputs import TaskUse, check_given, input_of, seen_by_all
 from holdfast.programs.definition.compiler.checks.near_misses import near_miss
 from holdfast.programs.definition.compiler.checks.places import REFERENCE, WANTED, misfits, place_of, type_name
 from holdfast.programs.definition.compiler.faults import FaultList, Trail
+from holdfast.programs.definition.interpreter.routine import INPUT
 from holdfast.programs.definition.walks import CONDITIONS, all_nodes, members_of_state, names_had_after
 from holdfast.tasks.fields import answerable
 
@@ -80,12 +82,10 @@ def check_expressions(definition: m.Definition, faults: FaultList) -> m.Definiti
                 faults.add(("tasks", name, "check"), "only a definition in CEL checks an answer beyond its form")
     roots = _roots(definition)
     begun = roots if definition.language != "cel" else {name: roots[name] for name in roots if name not in _HAD}
-    return msgspec.structs.replace(
-        definition,
-        reference=checks.reference(definition.reference, roots, ("reference",), ""),
-        tasks={name: checks.task(task, roots, ("tasks", name)) for name, task in definition.tasks.items()},
-        steps=checks.nodes(definition.steps, begun),
-    )
+    reference = checks.reference(definition.reference, roots, ("reference",), "")
+    steps = checks.nodes(definition.steps, begun)  # first: a task sees what those see that ask it
+    tasks = {name: checks.declared(name, task, roots) for name, task in definition.tasks.items()}
+    return msgspec.structs.replace(definition, reference=reference, tasks=tasks, steps=steps)
 
 
 def _roots(definition: m.Definition) -> Roots:
@@ -118,6 +118,8 @@ class _Expressions:
         self._language = language
         self._forms = forms
         self._declared = declared or {}
+        self._asked: dict[str, list[TaskUse]] = {}
+        self._reads: set[tuple[str, ...]] = set()  # by the expressions so far
 
     def nodes(self, nodes: m.Nodes, roots: Roots) -> m.Nodes:
         """A list of nodes. Each sees what was had by those before it."""
@@ -131,6 +133,9 @@ class _Expressions:
         place = self._faults.places.get(node.name, ())
         found = self._part(node, roots, place, node.name)
         on = found.on
+        if isinstance(node.verb, m.TaskVerb):
+            given = self._elsewhere().value(node.verb.arguments, roots, (), "").shape
+            self._asked.setdefault(node.verb.task, []).append(TaskUse(node.name, roots, given))
         if found.into is not None:
             self._keep(found.into, self._result(found.verb), roots, (*place, "as"), node.name)
         caught = {**roots, "error": DYN}
@@ -186,14 +191,27 @@ class _Expressions:
         """What expressions inside a repeat see."""
         if verb.over is None:
             return {**roots, verb.index: INT}
-        elsewhere = _Expressions(FaultList(), self._language, {})  # its faults are found elsewhere
-        over = elsewhere.value(verb.over, roots, (), "").shape
+        over = self._elsewhere().value(verb.over, roots, (), "").shape
         item = DYN
         if over.kind == "list":
             item = over.contained
         elif over.kind == "map":
             item = map_of({"key": STRING, "value": DYN if over.members else over.contained})
         return {**roots, verb.item: item, verb.index: INT}
+
+    def _elsewhere(self) -> _Expressions:
+        """For values whose faults are found where they stand."""
+        return _Expressions(FaultList(), self._language, {})
+
+    def declared(self, name: str, task: m.TaskDeclaration, roots: Roots) -> m.TaskDeclaration:
+        """A task's declaration. It sees what all nodes see that ask it, and what they give it as ``input``."""
+        asked = self._asked.get(name, [])
+        shared = seen_by_all([use.roots for use in asked] or [roots])
+        self._reads.clear()
+        found = self.task(task, {**roots, **shared, INPUT: input_of(asked)}, ("tasks", name))
+        if self._language == "cel":
+            check_given(name, found, self._reads, asked, self._faults)
+        return found
 
     def task(self, task: m.TaskDeclaration, roots: Roots, trail: Trail) -> m.TaskDeclaration:
         checks = task.check
@@ -307,6 +325,10 @@ class _Expressions:
                 where = f" (column {fault.column})" if fault.column > 1 else ""
                 self._faults.add(trail, f"in `{_quoted(text)}`{where}: {fault.what}{_hint(text, fault.what)}", node)
             return TypedValue(text, DYN)
+        self._reads |= found.reads
+        if any(read[:2] == ("error", "attempts") for read in found.reads):
+            what = "an error does not say how often its node was tried. A member of your own is read as"
+            self._faults.add(trail, f"in `{_quoted(text)}`: {what} `error.details.attempts`", node)
         if self._language == "cel":
             self._check_members(text, found.reads, trail, node)
         return TypedValue(found.text, found.shape)

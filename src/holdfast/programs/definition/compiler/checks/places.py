@@ -18,6 +18,7 @@ _WORDS: Final[dict[tuple[type, str], Trail]] = {
     (m.Timeout, "whole"): ("all",),
     (m.CallVerb, "arguments"): ("with",),
     (m.RunVerb, "arguments"): ("with",),
+    (m.TaskVerb, "arguments"): ("with",),
     (m.ContinueVerb, "arguments"): ("with",),
     (m.SwitchVerb, "cases"): ("switch",),
     (m.SleepVerb, "span"): ("sleep",),

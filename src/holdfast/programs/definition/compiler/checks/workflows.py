@@ -6,7 +6,7 @@ played within its parent's turn, and every worker does the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import cbor2
@@ -15,7 +15,7 @@ import msgspec
 from holdfast.errors import InvalidRequest
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.faults import FaultList
-from holdfast.programs.definition.versions import parse_reference
+from holdfast.programs.definition.versions import means_itself, parse_reference
 from holdfast.programs.definition.walks import all_nodes, map_nodes
 from holdfast.tasks.forms import problems
 
@@ -68,7 +68,8 @@ def _is_reference(text: str) -> bool:
 
 
 def _check_selves(definition: m.Definition, faults: FaultList) -> None:
-    """A definition is known by its digest once it is accepted, so that it cannot run what is not accepted yet."""
+    """A definition that runs itself does so on a condition: what always comes to that would never end."""
+    always = set(_always_reached(definition.steps))
     for node in all_nodes(definition.steps):
         verb = node.verb
         if not isinstance(verb, m.RunVerb | m.ContinueVerb) or verb.version is not None:
@@ -78,9 +79,40 @@ def _check_selves(definition: m.Definition, faults: FaultList) -> None:
             faults.at_node(node.name, f"{verb.workflow!r} is no workflow: {_WRITTEN}", word)
             continue
         name, (lowest, _) = parse_reference(verb.workflow)
-        if name == definition.name and lowest >= definition.version:
-            remedy = f"use a `repeat`, or name an older version, as {name}@1"
+        if name == definition.name and lowest > definition.version:
+            faults.at_node(
+                node.name, f"there is no {verb.workflow} yet: name an older version, or {name}@{lowest - 1}", word
+            )
+        elif means_itself(verb.workflow, definition.name, definition.version) and node.name in always:
+            remedy = f"do it on a condition (`when`, `switch`), use a `repeat`, or name an older version, as {name}@1"
             faults.at_node(node.name, f"{name} would run itself for ever: {remedy}", word)
+
+
+def _always_reached(nodes: m.Nodes) -> Iterator[str]:
+    """The nodes that every run comes to, unless an error ends it before."""
+    for node in nodes:
+        if node.when not in (None, "true"):
+            may_leave = _leaves(node)
+        else:
+            yield node.name
+            match node.verb:
+                case m.BlockVerb(do=do) | m.RepeatVerb(do=do, until=str()):
+                    yield from _always_reached(do)
+                case m.ForkVerb(branches=branches, join=None):
+                    for branch in branches:
+                        yield from _always_reached(branch.do)
+                case m.GraphVerb(nodes=inner):
+                    yield from (name for each in inner for name in _always_reached((each,)))
+                case _:
+                    pass
+            may_leave = _leaves(node)
+        if may_leave:
+            return
+
+
+def _leaves(node: m.Node) -> bool:
+    """Whether something in a node may end the run."""
+    return any(isinstance(each.verb, m.EndVerb | m.RaiseVerb) for each in all_nodes((node,)))
 
 
 def _resolver(
@@ -98,6 +130,9 @@ def _resolver(
         if not _is_reference(verb.workflow):
             return node
         name = parse_reference(verb.workflow)[0]
+        if means_itself(verb.workflow, definition.name, definition.version):
+            _check_start(node, verb.arguments, definition, faults)
+            return node
         reference = ranges.get(name, name) if verb.workflow == name else verb.workflow
         accepted = workflows.definition(reference)
         if accepted is None:
