@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast import Holdfast, RunCancelled, continue_as_new, receive, step, workflow
+from holdfast import Holdfast, RunCancelled, RunFailed, WorkerOptions, continue_as_new, receive, step, workflow
 from holdfast.runs.advice import AdviceCode
 from holdfast.store import protocol as p
-from tests.unit.worker.ground import Ground, rested
+from tests.unit.worker.ground import OPTIONS, Ground, kill, rested
 
 UNDONE: list[str] = []
 
@@ -102,6 +103,133 @@ def test_a_person_lets_a_run_end_without_its_children(virtual: Ground) -> None:
             with pytest.raises(RunCancelled):
                 await child.result(60)
             assert (await run.verify()).good
+
+    virtual.play(main)
+
+
+BOOKS = {"booked": {"step": "held.book", "with": {"what": "flow"}}}
+CALLS = {"call": {"run": "held.slow"}}
+FAILS = {"both": {"fork": {"a": [CALLS], "b": [{"go": {"wait": "fail"}}, {"bad": {"raise": {"code": "BAD"}}}]}}}
+RESTS = msgspec.structs.replace(OPTIONS, checkpoint_events=1)
+
+
+def flow(*steps: Any, **parts: Any) -> dict[str, Any]:
+    return {"holdfast": "definition/1", "name": "held.flow", "version": 1, "steps": [BOOKS, *steps], **parts}
+
+
+async def begun(app: Holdfast, *steps: Any, **parts: Any) -> Any:
+    app.definitions.add(flow(*steps, **parts))
+    run = await app.start("held.flow", id="one")
+    await waits(app, "one~1")
+    await rested(app, "one")
+    return run
+
+
+async def cleaned(app: Holdfast, child: str) -> None:
+    await app.run(child).signal("cleaned")
+    with pytest.raises(RunCancelled):
+        await app.run(child).result(60)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, RESTS])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_person_lets_a_definition_end_without_its_children(
+    virtual: Ground, options: WorkerOptions, restart: bool
+) -> None:
+    """As a function: explain names the child and both remedies; the end names the child that was left."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(slow, options=options) as app:
+            run = await begun(app, CALLS)
+            await run.cancel("enough")
+            while "`holdfast signal 'one~1' cleaned VALUE` sends it" not in (said := await run.explain()):
+                await app.changed(1)
+            assert "one~1: " in said
+            assert "`holdfast cancel one --leave-children` ends one without its children" in said
+            assert UNDONE == []
+            if restart:
+                kill(app)
+            else:
+                await run.cancel("enough", by="ann", leave_children=True)
+                with pytest.raises(RunCancelled, match=r"enough; left before they had ended: one~1$"):
+                    await run.result(60)
+        async with ground.engine(slow, options=options) as app:
+            if restart:
+                await app.run("one").cancel("enough", by="ann", leave_children=True)
+                with pytest.raises(RunCancelled, match=r"enough; left before they had ended: one~1$"):
+                    await app.run("one").result(60)
+            assert UNDONE == ["flow"]
+            await cleaned(app, "one~1")
+            assert (await app.run("one").verify()).good
+
+    virtual.play(main)
+
+
+def test_a_definition_that_is_cancelled_at_once_without_its_children(virtual: Ground) -> None:
+    """The word comes with the cancellation: nothing is waited for. Children that end first need no word."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(slow, options=RESTS) as app:
+            run = await begun(app, CALLS)
+            await run.cancel("enough", by="ann", leave_children=True)
+            with pytest.raises(RunCancelled, match=r"left before they had ended: one~1$"):
+                await run.result(60)
+            await cleaned(app, "one~1")
+
+    virtual.play(main)
+
+
+def test_a_definition_whose_children_end_says_nothing_of_them(virtual: Ground) -> None:
+    """The wait for the word ends with them, and the timer is called off."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(slow, options=RESTS) as app:
+            run = await begun(app, CALLS, cleanup_timeout="1h")
+            await run.cancel("enough")
+            await cleaned(app, "one~1")
+            with pytest.raises(RunCancelled, match=r"enough$"):
+                await run.result(60)
+            assert UNDONE == ["flow"]
+            assert (await run.info()).wake_at is None
+
+    virtual.play(main)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, RESTS])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_definition_may_limit_the_wait_for_its_children(virtual: Ground, options: WorkerOptions, fails: bool) -> None:
+    """Cancelled, or failed by another branch, which nothing catches. The time is recorded, and outlives its worker."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(slow, options=options) as app:
+            run = await begun(app, FAILS if fails else CALLS, cleanup_timeout="1h")
+            await (run.signal("fail") if fails else run.cancel("enough"))
+            while "--leave-children" not in await run.explain():
+                await app.changed(1)
+            await asyncio.sleep(3500)
+            assert UNDONE == []
+        async with ground.engine(slow, options=options) as app:
+            with pytest.raises((RunCancelled, RunFailed), match="left before they had ended: one~1"):
+                await app.run("one").result(200)
+            assert UNDONE == ["flow"]
+            await cleaned(app, "one~1")
+            assert (await app.run("one").verify()).good
+
+    virtual.play(main)
+
+
+def test_an_error_that_is_caught_ends_no_wait(virtual: Ground) -> None:
+    """The run goes on after it, so the children of the other branch are waited for however long they take."""
+    caught = {"both": {**FAILS["both"], "on": {"failure": []}}}
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(slow, options=RESTS) as app:
+            run = await begun(app, caught, {"done": {"end": "fine"}}, cleanup_timeout="1m")
+            await run.signal("fail")
+            await asyncio.sleep(600)
+            assert "--leave-children" not in await run.explain()
+            await cleaned(app, "one~1")
+            assert await run.result(60) == "fine"
 
     virtual.play(main)
 

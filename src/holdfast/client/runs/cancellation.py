@@ -17,16 +17,13 @@ async def cancellation(
 ) -> tuple[p.Deliver | p.Unpause, ...]:
     """Ask the run to stop, even where it is paused; with ``leave_children`` without waiting for its children.
 
-    Raises InvalidRequest for a run that is no function, RunNotFound.
+    Raises InvalidRequest for the lane of a machine, which has no children, and RunNotFound.
     """
     now = app.clock.now()
     stop = (p.Deliver(key, messages.cancel(reason, now)), p.Unpause(key, now))
     if not leave_children:
         return stop
     row = await journals.row_of(app.store, key)
-    if row.program_kind != p.FUNCTION:
-        raise InvalidRequest(
-            f"run {key.run!r} is of a {row.program_kind}, and only functions can leave their children: cancel these "
-            "first, and look with `holdfast explain` at what holds them."
-        )
+    if row.program_kind == p.MACHINE:
+        raise InvalidRequest(f"run {key.run!r} is a lane of a machine, which has no children: cancel it without this.")
     return (p.Deliver(key, messages.leave_children(now)), *stop)

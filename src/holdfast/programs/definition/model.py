@@ -350,6 +350,7 @@ class Definition(Part, frozen=True, kw_only=True):
     retries: dict[str, NodeRetry] = {}
     tasks: dict[str, TaskDeclaration] = {}
     connectors: dict[str, Any] = {}
+    cleanup_timeout: int | None = None  # in microseconds
     migrate: Mapping[str, Any] = {}
     inline: Mapping[str, Any] = {}
 

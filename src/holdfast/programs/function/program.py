@@ -11,7 +11,7 @@ In editions 0 and 1 there is no second phase.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,11 +23,11 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import scrubbed
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
+from holdfast.programs.cleanup import CleanupWait
 from holdfast.programs.function.compensation import Compensations
 from holdfast.programs.function.failures import continuation, describe, is_at_fault, misfit, unwrap
 from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
-from holdfast.runs.birth import child_id, id_in, lineage_of
 
 if TYPE_CHECKING:
     from holdfast.programs.function.decorators import Step, Workflow
@@ -59,8 +59,7 @@ class FunctionProgram:
         self.compensations = Compensations()
         self.first_edition: FirstEdition | None = None
         self.children: set[PromiseId] = set()  # its child workflows that have not ended
-        self._ends_wait: list[PromiseId] = []  # what ends the wait for them: a person's word, and a timer
-        self._left_children: Sequence[PromiseId] = ()
+        self._cleanup = CleanupWait()  # the wait for them
         self.fresh: set[PromiseId] = set()  # calls to be awaited that were made since the last wait: none has begun
         self.signals: dict[PromiseId, str] = {}
         self.join_waits: dict[Members, e.AwaitKind] = {}
@@ -95,7 +94,7 @@ class FunctionProgram:
             self.compensations.settled(promise_id, outcome)
         if self.children:
             self.children.discard(promise_id)
-        if promise_id in self._ends_wait:
+        if promise_id in self._cleanup.promises:
             self._leave_children()
         if self.inline:
             self.inline.pop(promise_id, None)
@@ -133,8 +132,8 @@ class FunctionProgram:
         if self.edition >= 2:
             if not self._left:
                 self._leave(loop, fails=fails)
-            if self._ends_wait and not self.children:
-                self._wait_no_longer()
+            if self._cleanup.promises and not self.children:
+                self._cleanup.end(loop.scribe)
             if self._owed(fails=fails):
                 return self._closing(fails=fails)
         elif fails:
@@ -183,7 +182,7 @@ class FunctionProgram:
         union = dict.fromkeys([*loop.futures, *loop.timers])
         if self._left:
             union.update(dict.fromkeys(self._owed(fails=type(self._ended) is not Returned)))
-            union.update(dict.fromkeys(self._ends_wait))
+            union.update(dict.fromkeys(self._cleanup.promises))
         for members in self.join_waits:
             union.update(dict.fromkeys(members.open()))
         return tuple(union)
@@ -221,41 +220,22 @@ class FunctionProgram:
             loop.forget_timer(promise)
         self.fresh.clear()
         if self.children:
-            self._bound_wait(loop.scribe)
-
-    def _bound_wait(self, scribe: Scribe) -> None:
-        """The run begins to wait for its children: let a person, or the workflow's ``cleanup_timeout``, end that.
-
-        A replay takes the time from the journal: the code may have another by now.
-        """
-        promise, word = scribe.receive(e.LEAVE_CHILDREN)
-        if word is not None:
-            self._leave_children()
-            return
-        self._ends_wait.append(promise)
-        recorded, seconds = scribe.upcoming(), self.workflow.cleanup_timeout
-        duration = None if recorded is not None or seconds is None else round(seconds * 1e6)
-        if isinstance(recorded, e.TimerScheduled):
-            duration = recorded.duration
-        if duration is not None:
-            self._ends_wait.append(scribe.timer(duration))
+            seconds = self.workflow.cleanup_timeout
+            self._cleanup.begin(loop.scribe, None if seconds is None else round(seconds * 1e6), may_differ=True)
+            if self._cleanup.is_over:
+                self._leave_children()
 
     def _leave_children(self) -> None:
-        self._left_children = sorted(self.children)
+        self._cleanup.leave(self.children)
         self.children.clear()
-        self._wait_no_longer()
-
-    def _wait_no_longer(self) -> None:
-        for promise in self._ends_wait:
-            self._running().scribe.abandon(promise)
-        self._ends_wait.clear()
+        self._cleanup.end(self._running().scribe)
 
     def _owed(self, *, fails: bool) -> tuple[PromiseId, ...]:
         """The calls that must end before anything is undone."""
         return (*self.compensations.asked, *(sorted(self.children) if fails else ()))
 
     def _closing(self, *, fails: bool) -> Waiting:
-        owed = (*self._owed(fails=fails), *self._ends_wait)
+        owed = (*self._owed(fails=fails), *self._cleanup.promises)
         if len(owed) > LISTED:
             return _OPEN
         return Waiting(owed, _SINGLE if len(owed) == 1 else _ANY)
@@ -274,7 +254,7 @@ class FunctionProgram:
 
     def _with_failures(self, ending: Ending) -> Ending:
         """The ending, with the successes that could not be undone in its message."""
-        failures, note = self.compensations.failures, self._note_of_left()
+        failures, note = self.compensations.failures, self._cleanup.note(self.idempotency_key)
         if note and not failures:
             return Stopped(note) if type(ending) is Stopped else _noted(ending, note)
         if not failures:
@@ -287,12 +267,6 @@ class FunctionProgram:
             cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
             problem, trace = f"{cause.message or cause.type}; and {problem}", cause.trace
         return Raised(scrubbed(Failure("holdfast.errors:StepFailed", problem, trace), self.secrets))
-
-    def _note_of_left(self) -> str:
-        """Which children had not ended when the run no longer waited for them; empty where all had."""
-        run, lineage = id_in(self.idempotency_key), lineage_of(self.idempotency_key)
-        names = [child_id(run, promise.path[-1], lineage) for promise in self._left_children]
-        return f"left before they had ended: {', '.join(names)}" if names else ""
 
     def _running(self) -> DurableLoop:
         if self._loop is None:

@@ -20,6 +20,7 @@ MORE = """\
 holdfast: definition/1
 name: more
 version: 2
+cleanup_timeout: 1h30m
 connectors:
   bureau: {base: "https://b.example", auth: {bearer: TOKEN}, operations: {report: {get: "/r/{id}", risk: low}}}
 steps:

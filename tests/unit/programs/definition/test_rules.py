@@ -6,15 +6,16 @@ Every turn is taken again as after a crash. What belongs to the gate and to peop
 from __future__ import annotations
 
 import textwrap
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from holdfast.definition import define
 from holdfast.errors import InvalidDefinition
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.checks.expressions import RUN
-from holdfast.programs.definition.compiler.compiler import compile_text, load
+from holdfast.programs.definition.compiler.compiler import compile_document, compile_text, load
 from holdfast.programs.definition.decompiler.python_text import python_of
 from holdfast.programs.definition.decompiler.yaml_text import yaml_of
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
@@ -894,3 +895,23 @@ def test_the_root_run_has_the_whole_context_of_a_node() -> None:
     assert result["token"]
     assert result["startedAt"].endswith("Z")
     assert result["turn"] == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("=duration('1h')", "4:1: this is a fixed duration, such as 2s, and cannot be an expression"),
+        ("0s", "4:1: it is a duration of more than nothing"),
+        ("soon", "4:1: a duration is written as"),
+    ],
+)
+def test_the_time_for_the_last_children_is_a_fixed_duration(written: str, problem: str) -> None:
+    """It is recorded when the wait begins."""
+    assert problem in refusal("- a: {end: 1}", f"cleanup_timeout: {written}\n")
+
+
+def test_the_builder_says_how_long_the_last_children_are_waited_for() -> None:
+    """As a text, or a duration of Python's."""
+    for span in ("1h30m", timedelta(minutes=90)):
+        built = define("rules.waits", version=1, cleanup_timeout=span).end("done", 1)
+        assert compile_document(built.document).definition.cleanup_timeout == 5_400_000_000

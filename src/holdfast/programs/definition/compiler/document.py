@@ -49,6 +49,7 @@ def write_document(definition: m.Definition) -> Document:
                 "retries": {name: _retry(retry) for name, retry in d.retries.items()},
                 "tasks": {name: _task(task) for name, task in d.tasks.items()},
                 "connectors": d.connectors,
+                "cleanup_timeout": None if d.cleanup_timeout is None else write_span(d.cleanup_timeout),
             }
         )
         | {"steps": write_nodes(d.steps)}

@@ -50,6 +50,7 @@ class _DocumentReader(ShapeReader):
             retries=self._members(data, "retries", nodes.retry_policy),
             tasks=self._members(data, "tasks", self._task),
             connectors=dict(self.mapping(data.get("connectors") or {}, ("connectors",))),
+            cleanup_timeout=self._cleanup_timeout(data.get("cleanup_timeout")),
             migrate={str(name): each for name, each in self.mapping(data.get("migrate") or {}, ("migrate",)).items()},
             inline=dict(self.mapping(data.get("inline") or {}, ("inline",))),
         )
@@ -60,6 +61,14 @@ class _DocumentReader(ShapeReader):
             return version
         self.faults.add(("version",), f"a version is a whole number from 1 on, not {shown(version)}")
         return 1
+
+    def _cleanup_timeout(self, data: Any) -> int | None:
+        if data is None:
+            return None
+        found = self.fixed_span(data, ("cleanup_timeout",), 1)
+        if found <= 0:
+            self.faults.add(("cleanup_timeout",), f"it is a duration of more than nothing, not {shown(data)}")
+        return found
 
     def _schedule(self, data: Any) -> ScheduleDeclaration | None:
         if data is None:

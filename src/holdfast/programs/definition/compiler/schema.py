@@ -375,6 +375,10 @@ def definition_schema() -> Schema:
         retries=_map(_ref("retry"), "Retry policies that nodes name."),
         tasks=_map(_ref("task"), "Tasks that nodes ask."),
         connectors={"description": "What `http` and `graphql` call by name.", **schemas.CONNECTORS},
+        cleanup_timeout=_text(
+            "How long a run that fails or is cancelled waits for its children before it undoes what it did: a fixed "
+            "duration. Without it, it waits until they have ended, or a person says `holdfast cancel --leave-children`."
+        ),
         steps=_ref("nodes", "What is done, one node after the other."),
         migrate=_map(
             _object(

@@ -19,6 +19,7 @@ TOP_WORDS: Final = (
     "retries",
     "tasks",
     "connectors",
+    "cleanup_timeout",
     "steps",
     "migrate",
     "tests",

@@ -21,6 +21,7 @@ _HEAD: Final = (
     "state",
     "reference",
     "schedule",
+    "cleanup_timeout",
     "title",
     "description",
     "language",

@@ -7,25 +7,32 @@ before anything is closed, unless something around takes care of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidDefinition
 from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.cleanup import CleanupWait
 from holdfast.programs.definition.interpreter.deeds import Deeds
 from holdfast.programs.definition.interpreter.frames import Deed, Line, Visit
 from holdfast.programs.definition.interpreter.outcomes import DROPPED, Dropped, Erred, NodeError, NodeOutcome, Succeeded
+from holdfast.programs.definition.model import Node, RunVerb
 
 if TYPE_CHECKING:
     from holdfast.programs.definition.interpreter.interpreter import Interpreter
 
 
 class Closer:
-    """Closes the visits of one run. ``deeds`` are what it has done and can undo."""
+    """Closes the visits of one run. ``deeds`` are what it has done and can undo; ``later`` has something done soon."""
 
-    def __init__(self, engine: Interpreter) -> None:
+    def __init__(self, engine: Interpreter, later: Callable[..., None]) -> None:
+        self.cleanup = CleanupWait()
+        self.fails = False  # an error has come up that ends the run
+        self.bounds_cleanup = False  # not in older editions
         self.deeds = Deeds(engine.scribe, self._wait_for_undo, self._undone)
         self._engine = engine
+        self._later = later
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
@@ -43,6 +50,7 @@ class Closer:
                 visit.closing = outcome
             return
         self.park_unless_caught(visit, outcome)
+        self.fails = self.fails or (isinstance(outcome, Erred) and not self._may_survive(visit))
         visit.closing = outcome
         visit.lost.extend(visit.lines)
         if visit.undoing is None and visit.promise is not None:
@@ -90,6 +98,54 @@ class Closer:
             engine.leave(visit, outcome)
         else:
             engine.verbs[type(verb)].all_gone(engine, visit, verb, outcome)
+
+    # -- the last children of a run ------------------------------------------------------------------------------------
+
+    def leave_settled(self, _: Visit, outcome: Outcome | None) -> None:
+        """The word has come, or the time is over."""
+        self.cleanup.is_over = True
+
+    def leaves_children(self) -> bool:
+        """Bound the wait of a run that ends for its children; where it is over, close the visits that waited for them.
+        Gives whether there are such."""
+        engine, cleanup = self._engine, self.cleanup
+        is_ending = self.fails or engine.root.closing is not None
+        visits = self._with_children() if is_ending and self.bounds_cleanup else []
+        if visits and not cleanup.promises and not cleanup.is_over:
+            cleanup.begin(engine.scribe, engine.routine.definition.cleanup_timeout)
+            engine.waiting.update(dict.fromkeys(cleanup.promises, ("leave", engine.root)))
+        if cleanup.promises and (cleanup.is_over or not visits):
+            for promise in cleanup.promises:
+                engine.waiting.pop(promise, None)
+            cleanup.end(engine.scribe)
+        if not visits or not cleanup.is_over:
+            return False
+        children = [visit.promise for visit in visits if visit.promise is not None]
+        cleanup.leave(children)
+        for visit, promise in zip(visits, children, strict=True):
+            engine.waiting.pop(promise)
+            visit.promise = None
+            self._later(self.close_if_gone, visit)
+        return True
+
+    def _with_children(self) -> list[Visit]:
+        """The visits that are closed, and wait for the ends of their children."""
+        visits = [place for what, place in self._engine.waiting.values() if what == "call" and isinstance(place, Visit)]
+        return [visit for visit in visits if visit.closing is not None and isinstance(visit.node.verb, RunVerb)]
+
+    def _may_survive(self, visit: Visit) -> bool:
+        """Whether the run may go on after an error of this visit: something takes care of it, or tries it again."""
+        line, verbs = visit.line, self._engine.verbs
+        if visit.phase != "handler" and _minds_errors(visit.node):
+            return True
+        while line is not None and line.owner.line is not None:
+            owner, verb = line.owner, line.owner.node.verb
+            if owner.closing is not None:
+                return True
+            if owner.phase != "handler" and (_minds_errors(owner.node) or verbs[type(verb)].tolerates(owner, verb)):
+                return True
+            line = owner.line
+        return False
 
     # -- undoing -------------------------------------------------------------------------------------------------------
 
@@ -144,3 +200,7 @@ class Closer:
                     return True
             line = owner.line
         return False
+
+
+def _minds_errors(node: Node) -> bool:
+    return node.on.failure is not None or node.on.timeout is not None or node.retry is not None

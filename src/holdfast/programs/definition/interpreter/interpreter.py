@@ -65,13 +65,14 @@ class Interpreter:
         self.verbs = verbs
         self.scribe = scribe
         self.context = context
-        self.closer = Closer(self)
+        self.closer = Closer(self, self._later)
         self.deeds = self.closer.deeds
         self.close = self.closer.close
         self.drop_line = self.closer.drop_line
         self.undo = self.closer.undo
         self.undo_error = self.closer.undo_error
         self._undo_settled = self.closer.undo_settled
+        self._leave_settled = self.closer.leave_settled
         self.outcome: NodeOutcome | None = None
         self.waiting: dict[PromiseId, tuple[str, Visit | Line]] = {}
         self.aside: dict[str, list[Any]] = {}  # signals that no wait has matched yet, each with its sender
@@ -125,7 +126,7 @@ class Interpreter:
     def go(self) -> None:
         """Go on until everything waits. Raises InvalidDefinition where only the author can mend what went wrong."""
         agenda = self._agenda
-        while agenda:
+        while agenda or self.closer.leaves_children():
             act, arguments = agenda.popleft()
             act(*arguments)
 

@@ -196,7 +196,9 @@ class DefinitionProgram:
         id, edition = id_in(started.idempotency_key), started.edition
         start = self.routine.fit_start(_given(started), edition)
         context = ExecutionContext(self.routine, scribe, tenant, id, start, edition, started.inherited)
-        return self._make(self.routine, BEHAVIOURS, scribe, context)
+        engine = self._make(self.routine, BEHAVIOURS, scribe, context)
+        engine.closer.bounds_cleanup = edition >= 2
+        return engine
 
     def _waiting(self, engine: Interpreter) -> Waiting:
         waiting = engine.waiting
@@ -212,17 +214,22 @@ class DefinitionProgram:
 
     def _ending(self, engine: Interpreter) -> Ending:
         outcome, failures = engine.outcome, engine.deeds.failures
+        note = engine.closer.cleanup.note(self._started.idempotency_key)
         if isinstance(outcome, Succeeded | Finished):
             return Returned(encode(outcome.result if isinstance(outcome, Finished) else None, "the result"))
         if isinstance(outcome, Erred):
             failure = outcome.error.failure()
         elif not failures:
-            return Stopped()
+            return Stopped(note)
         else:
             failure = Failure("asyncio.exceptions:CancelledError", "")
         if failures:
             text = f"{failure.message or failure.type}; and not all of it could be undone: {'; '.join(failures)}"
             failure = Failure("holdfast.errors:StepFailed", text, failure.trace, failure.details)
+        if note:
+            failure = msgspec.structs.replace(
+                failure, message=f"{failure.message}; {note}" if failure.message else note
+            )
         return Raised(scrubbed(failure, engine.secrets))
 
     def _running(self) -> Interpreter:

@@ -49,7 +49,16 @@ def _dump(engine: Interpreter) -> dict[str, Any]:
         "kept": engine.context.kept,
         "turns": engine.context.turns,
         "root": _visit(engine.root),
-    }
+    } | _cleanup(engine)
+
+
+def _cleanup(engine: Interpreter) -> dict[str, Any]:
+    """How far the run is in waiting for its last children; nothing of one that does not end."""
+    wait, fails = engine.closer.cleanup, engine.closer.fails
+    if not (wait.promises or wait.left or wait.is_over or fails):
+        return {}
+    places = ([_position(promise) for promise in some] for some in (wait.promises, wait.left))
+    return {"cleanup": [*places, wait.is_over, fails]}
 
 
 def _visit(visit: Visit) -> list[Any]:
@@ -139,7 +148,14 @@ class _Reader:
         engine.context.kept = found["kept"]
         engine.context.turns = found["turns"]
         engine.root = self._visit(found["root"], None)
+        self._cleanup(*found.get("cleanup", ([], [], False, False)))
         engine.waiting = dict(sorted(engine.waiting.items(), key=lambda item: item[0].path))
+
+    def _cleanup(self, promises: list[int], left: list[int], is_over: bool, fails: bool) -> None:
+        engine, wait = self._engine, self._engine.closer.cleanup
+        wait.promises, wait.left = ([self._run.child(each) for each in some] for some in (promises, left))
+        wait.is_over, engine.closer.fails = is_over, fails
+        engine.waiting.update(dict.fromkeys(wait.promises, ("leave", engine.root)))
 
     def _visit(self, data: list[Any], line: Line | None) -> Visit:
         name, phase, attempt, promise, deadline, wait, closing, expired, lines, memo, undoing, error, *more = data

@@ -13,7 +13,7 @@ from holdfast.programs.definition.serverless.exporter.tasks import TaskWriter
 from holdfast.programs.definition.serverless.exporter.values import said_expression, said_value
 from holdfast.programs.definition.serverless.vocabulary import DSL, document_version
 
-_PARTS: Final = ("reference", "schedule", "start", "retries", "tasks", "connectors", "migrate")
+_PARTS: Final = ("reference", "schedule", "start", "retries", "tasks", "connectors", "cleanup_timeout", "migrate")
 
 
 def export_definition(definition: m.Definition) -> dict[str, Any]:
