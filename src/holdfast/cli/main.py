@@ -70,6 +70,7 @@ COMMANDS: Final = {
     "compact": ("store.compact:compact", "Give the free pages of a SQLite file back."),
     "prune": ("store.upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("store.upkeep:migrate", "Bring the store's schema up to date."),
+    "lost": ("store.lost:lost", "List what a failover has lost, and do it again."),
     "doctor": ("store.doctor:doctor", "Check the installation and the store."),
 }
 """Each command with its module and its line in ``holdfast --help``."""

@@ -11,6 +11,7 @@ from holdfast.journal.forms import FORM
 from holdfast.kernel.waits import Wait
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
+from holdfast.runs.losses import lost_message_words
 from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
@@ -21,7 +22,7 @@ DEEPEST: Final = 10
 
 async def explain(store: Store, run: Run, now: int) -> str:
     """What the run waits for, since when, and what would move it; of a child that it waits for, that child's reason."""
-    return await _explain(store, run, now, DEEPEST)
+    return await _explain(store, run, now, DEEPEST) + await lost_message_words(store, run.key, now)
 
 
 async def _explain(store: Store, run: Run, now: int, depth: int) -> str:

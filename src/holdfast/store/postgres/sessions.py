@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -42,7 +44,7 @@ class Sessions:
         self._pool: Pool | None = None
         self._presence: PresenceSession | None = None
         self._monitor: PrimaryMonitor | None = None
-        self._acknowledged = Acknowledged(url)
+        self._acknowledged = Acknowledged(url, self._name)
         self._marks: Mapping[Key, str] = {}  # of runs that were split
         self._around = Surroundings("")
 
@@ -77,6 +79,11 @@ class Sessions:
         """The server was not reached, or a session with it was lost: another may be the primary by now."""
         self.outage.lost()
         self._cluster.search_again()
+
+    def _name(self) -> str:
+        """The name of this process: that of its worker, if it has one."""
+        workers = [] if self._presence is None else self._presence.workers
+        return workers[0] if workers else f"{socket.gethostname()}-{os.getpid()}"
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
