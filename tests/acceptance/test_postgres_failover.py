@@ -212,6 +212,27 @@ def test_what_a_restart_makes_visible_is_acknowledged_only_when_the_standby_has_
     asyncio.run(judge())
 
 
+def test_the_log_says_within_seconds_that_a_standby_is_away(unpromoted: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """With its name and what to do, long before the first statement is given up."""
+    primary, standby = synchronise(unpromoted)
+
+    async def judge() -> float:
+        async with opened(primary.url()) as store, watched_loop() as delays:
+            await store.commit([start("before")])
+            await asyncio.to_thread(standby.stop)
+            began = time.time()
+            committing = asyncio.create_task(store.commit([start("a")]))
+            while "waits for a synchronous standby" not in caplog.text:  # noqa: ASYNC110  # it is another task
+                await asyncio.sleep(0.02)
+            delay = delays.since(began)
+            await asyncio.to_thread(standby.start)
+            await committing
+            return delay
+
+    assert asyncio.run(asyncio.wait_for(judge(), 60)) < RECOVERY_SECONDS
+    assert f"does not answer ({STANDBY}): bring it back" in caplog.text
+
+
 # -- a frozen primary ----------------------------------------------------------------------------------------------
 
 

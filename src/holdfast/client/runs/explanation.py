@@ -16,6 +16,9 @@ from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
 
+APART_MICROSECONDS: Final = 1_000_000
+"""Clocks that differ by less are taken for one."""
+
 DEEPEST: Final = 10
 """So many runs below a run are explained with it."""
 
@@ -92,12 +95,12 @@ async def _waiting(store: Store, run: Run, now: int, depth: int) -> str:
     more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
     late = any(_is_late(wait, now) for wait in waits) and not _alive(await store.workers(), now)
     remedy = " No worker is running: start one with `holdfast worker APP`." if late else ""
-    since = length(now - _since(run, waits, tasks))
+    since = _for(_since(run, waits, tasks), now)
     below = await _below(store, run, waits[:3], now, depth)
     if may_leave_children(run):
         leaving = _command(run, "cancel", run.key.run, "--leave-children")
         below += f" `{leaving}` ends {run.key.run} without its children."
-    return f"For {since} it has been waiting for {' or '.join(reasons)}{more}.{remedy}{below}"
+    return f"{since} it has been waiting for {' or '.join(reasons)}{more}.{remedy}{below}"
 
 
 async def _below(store: Store, run: Run, waits: Sequence[Wait], now: int, depth: int) -> str:
@@ -106,6 +109,13 @@ async def _below(store: Store, run: Run, waits: Sequence[Wait], now: int, depth:
     rows = await store.get(keys) if keys else []
     reasons = [(row.key.run, await _explain(store, row, now, depth - 1)) for row in rows if row.standing not in ENDED]
     return "".join(f" {run}: {reason}" for run, reason in reasons)
+
+
+def _for(since: int, now: int) -> str:
+    """For how long, or, where a clock that is ahead has set the time, since when by that clock."""
+    if since - now <= APART_MICROSECONDS:
+        return f"For {length(now - since)}"
+    return f"Since {moment(since)}, by a clock that is {length(since - now)} ahead of this one,"
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:

@@ -114,7 +114,7 @@ class Sessions:
         except failures() as error:
             translated = translate(error, self.url)
             if isinstance(translated, StoreReadOnly) and self._cluster.several:
-                translated = StoreUnavailable(f"{translated} The primary is searched for again.")
+                translated = StoreUnavailable(str(translated))
             raise translated from error
 
     async def _acquired(self, pool: Pool) -> Any:

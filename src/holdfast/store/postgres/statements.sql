@@ -894,6 +894,11 @@ FROM pg_control_system();
 SELECT pg_logical_emit_message(true, 'holdfast', '')
 WHERE current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery();
 
+-- name: waits_for_standby
+-- The standbys for which a commit of this user waits.
+SELECT current_setting('synchronous_standby_names') FROM pg_stat_activity
+WHERE wait_event = 'SyncRep' AND usename = current_user LIMIT 1;
+
 -- name: lacking_segments
 -- The places of the committed segments that are missing, and whether their run exists.
 SELECT given.ordinal, runs.id IS NOT NULL AS there
