@@ -223,7 +223,7 @@ def test_mistakes_are_reported_in_one_line(folder: Folder, args: list[str], code
     message = folder.call(*args, code=code)
     assert message.startswith("error: ")
     assert expected in message
-    assert "tried again" not in message  # the command has ended, so nothing is tried again
+    assert "tried again" not in message.replace("It is not tried again", "")
 
 
 @pytest.fixture(params=["foreground", "background"])

@@ -214,6 +214,27 @@ def test_what_a_restart_makes_visible_is_acknowledged_only_when_the_standby_has_
     asyncio.run(judge())
 
 
+def test_the_log_says_within_seconds_that_a_standby_is_away(unpromoted: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """With its name and what to do, long before the first statement is given up."""
+    primary, standby = synchronise(unpromoted)
+
+    async def judge() -> float:
+        async with opened(primary.url()) as store, watched_loop() as delays:
+            await store.commit([start("before")])
+            await asyncio.to_thread(standby.stop)
+            began = time.time()
+            committing = asyncio.create_task(store.commit([start("a")]))
+            while "waits for a synchronous standby" not in caplog.text:  # noqa: ASYNC110  # it is another task
+                await asyncio.sleep(0.02)
+            delay = delays.since(began)
+            await asyncio.to_thread(standby.start)
+            await committing
+            return delay
+
+    assert asyncio.run(asyncio.wait_for(judge(), 60)) < RECOVERY_SECONDS
+    assert f"does not answer ({STANDBY}): bring it back" in caplog.text
+
+
 # -- a frozen primary ----------------------------------------------------------------------------------------------
 
 
@@ -320,7 +341,7 @@ def test_an_old_primary_that_still_runs_is_abandoned_for_the_promoted_standby(
                 number += 1
                 await with_retries(lambda: store.commit([start(f"run {number}")]))  # noqa: B023
             (message,) = _reports(caplog)
-            assert f"{number - 1} are not there: run 1, " in message
+            assert f"{number - 1} are not there (starts, messages and answers: {number - 1};" in message
             return delays.since(promoted)
 
     assert asyncio.run(asyncio.wait_for(judge(), 90)) < RECOVERY_SECONDS
@@ -408,12 +429,16 @@ def test_a_store_that_lacks_acknowledged_changes_is_reported_loudly(
             await with_retries(lambda: store.get([key("kept")]))
             (message,) = _reports(caplog)
             assert "of the last 27 changes" in message
-            assert "25 are not there: moved, lost 0, lost 1, " in message
+            assert (
+                "25 are not there (starts, messages and answers: 24; turns, which are done again by themselves: 1)"
+                in message
+            )
+            assert "start lost 0 (acme), start lost 1 (acme), " in caplog.text
             await with_retries(lambda: signalling.get([key("kept")]))
             await with_retries(lambda: asking.get([key("kept")]))
             assert [
-                "1 are not there: kept" in _reports(caplog)[1],
-                "1 are not there: unasked" in _reports(caplog)[2],
+                "1 are not there (starts, messages and answers: 1;" in _reports(caplog)[1],
+                "1 are not there (starts, messages and answers: 0;" in _reports(caplog)[2],
             ] == [True] * 2
             await store.commit([start("lost 0")])
             store._drop()

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from holdfast.cli import exits
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreUnavailable
 
 COMMANDS: Final = {
     "init": ("people.first:init", "Make a store, a tenant and its first user, with a token."),
@@ -70,6 +70,7 @@ COMMANDS: Final = {
     "compact": ("store.compact:compact", "Give the free pages of a SQLite file back."),
     "prune": ("store.upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("store.upkeep:migrate", "Bring the store's schema up to date."),
+    "lost": ("store.lost:lost", "List what a failover has lost, and do it again."),
     "doctor": ("store.doctor:doctor", "Check the installation and the store."),
 }
 """Each command with its module and its line in ``holdfast --help``."""
@@ -140,7 +141,7 @@ class Commands(click.Group):
         try:
             code = super().main(args, *rest, **extra)
         except HoldfastError as error:
-            return complain(error.code, str(error), exits.code_for(type(error)), as_json)
+            return complain(error.code, _final(error), exits.code_for(type(error)), as_json)
         except click.ClickException as error:
             return complain("usage", _usage(error), exits.USAGE, as_json)
         except (click.Abort, KeyboardInterrupt):
@@ -162,6 +163,13 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _final(error: HoldfastError) -> str:
+    """The message. What an engine would try again, a command that has ended does not."""
+    if error.code != StoreUnavailable.code:
+        return str(error)
+    return f"{str(error).rstrip('.')}. It is not tried again: with the same id, the command can be repeated."
 
 
 def _usage(error: click.ClickException) -> str:

@@ -104,7 +104,7 @@ def steer(
         _count(action, done, refused, dry_run, as_json)
         return exits.NO if refused else exits.GOOD
 
-    return session.on_store(url, work)
+    return session.on_store(url, work, waits=True)
 
 
 def _refuse(run: RunInfo, action: str, error: CallerError, dry_run: bool, as_json: bool) -> None:

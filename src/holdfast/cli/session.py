@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from holdfast.cli import output
 from holdfast.cli.callers import acting
 from holdfast.cli.options import DEFAULT_STORE, WAKEUPS
 from holdfast.client.engine import Holdfast
@@ -20,7 +21,10 @@ from holdfast.wakeups.driver import Wakeups
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS: Final = 20.0
+PATIENCE_SECONDS: Final = 30.0
+"""How long a command that changes something waits for a store that does not answer: as long as an engine's callers."""
+
+AGAIN_SECONDS: Final = 0.5
 
 
 def url_of(store: str | None, app: Holdfast | None = None) -> str:
@@ -46,22 +50,44 @@ def wakeups_of(app: Holdfast | None = None) -> str | Wakeups | None:
 
 @asynccontextmanager
 async def opened(
-    url: str, *, create: bool = False, wakeups: str | Wakeups | None = None, is_bound: bool = True
+    url: str,
+    *,
+    create: bool = False,
+    wakeups: str | Wakeups | None = None,
+    is_bound: bool = True,
+    waits: bool = False,
 ) -> AsyncIterator[Holdfast]:
     """An engine without a worker on the store, for whom the command acts. Raises OperatorError.
 
-    Unless ``create``, the database must be there.
+    Unless ``create``, the database must be there. One that ``waits`` waits for a store that does not answer.
     """
     if url.startswith("memory:"):
         raise UnsupportedStore("a memory store lives inside one process: there is nothing to find in it from here.")
-    engine = Holdfast(url, worker=False, wakeups=wakeups)
     if not create:
         await _check_schema(url)
-    await engine.open(migrate=create)
+    until = asyncio.get_running_loop().time() + PATIENCE_SECONDS * waits
+    engine = await _open(url, wakeups, create=create, until=until)
     try:
         yield acting(engine) if is_bound else engine
     finally:
         await engine.close()
+
+
+async def _open(url: str, wakeups: str | Wakeups | None, *, create: bool, until: float) -> Holdfast:
+    loop, told = asyncio.get_running_loop(), False
+    while True:
+        engine = Holdfast(url, worker=False, wakeups=wakeups)
+        try:
+            await engine.open(migrate=create)
+        except StoreUnavailable as error:
+            if loop.time() >= until:
+                raise
+            if not told:
+                output.note(f"{error} Waiting for up to {until - loop.time():.0f} seconds.")
+            told = True
+            await asyncio.sleep(AGAIN_SECONDS)
+        else:
+            return engine
 
 
 async def _check_schema(url: str) -> None:
@@ -74,12 +100,17 @@ async def _check_schema(url: str) -> None:
 
 
 def on_store(
-    url: str, work: Callable[[Holdfast], Awaitable[T]], *, create: bool = False, app: Holdfast | None = None
+    url: str,
+    work: Callable[[Holdfast], Awaitable[T]],
+    *,
+    create: bool = False,
+    app: Holdfast | None = None,
+    waits: bool = False,
 ) -> T:
     """Open the store, do the work, close the store. ``app`` is an app's engine, if it has one: it may have wake-ups."""
 
     async def whole() -> T:
-        async with opened(url, create=create, wakeups=wakeups_of(app)) as engine:
+        async with opened(url, create=create, wakeups=wakeups_of(app), waits=waits) as engine:
             return await work(engine)
 
     return run(whole())

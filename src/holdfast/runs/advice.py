@@ -39,6 +39,7 @@ class AdviceCode(enum.StrEnum):
     RESUME_SCHEDULE = "resume_schedule"
     MEND_SCHEDULE = "mend_schedule"
     CORRECT_CLOCK = "correct_clock"
+    REPEAT_LOST = "repeat_lost"
 
     AT_WORK = "at_work"
     WAIT_WORKER = "wait_worker"
@@ -166,6 +167,9 @@ MEANINGS: Final[Mapping[AdviceCode, Meaning]] = {
         "nothing may start by the schedule as it is: it, its owner, its workspace or its template is changed", *_CHANGE
     ),
     AdviceCode.CORRECT_CLOCK: _act("the clocks of all workers are off: they are corrected", "holdfast doctor"),
+    AdviceCode.REPEAT_LOST: _act(
+        "a failover has lost a message or an answer that was acknowledged: it is sent again", "holdfast lost"
+    ),
     AdviceCode.AT_WORK: _passes("a worker is at it"),
     AdviceCode.WAIT_WORKER: _passes("a running worker takes it up"),
     AdviceCode.WAIT_PLACE: _passes("a running worker takes it up when the caps of its tenant leave a place"),

@@ -12,6 +12,7 @@ from holdfast.journal.blobs import hydrate, references
 from holdfast.journal.codec import GENESIS, decode_segment
 from holdfast.journal.promise import PromiseId
 from holdfast.runs.hints import command
+from holdfast.runs.losses import lost_start_words
 from holdfast.runs.segments import verify
 from holdfast.store.protocol import Key, Run, Store
 
@@ -24,7 +25,7 @@ async def row_of(store: Store, key: Key) -> Run:
     if not found:
         raise RunNotFound(
             f"there is no run {key.run!r} in tenant {key.tenant!r}: "
-            f"`{command('list', tenant=key.tenant)}` shows what is."
+            f"`{command('list', tenant=key.tenant)}` shows what is.{await lost_start_words(store, key)}"
         )
     return found[0]
 

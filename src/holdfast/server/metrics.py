@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import NotAuthenticated
+from holdfast.runs.losses import losses_in
 from holdfast.server.problems import answer
 from holdfast.server.protection.proxies import foreign_signs
 from holdfast.server.public import PublicRoute
@@ -112,6 +113,11 @@ class Metrics:
         )
         self._runs = Gauge("holdfast_runs_present", "Runs in the store.", ["status"], registry=registry)
         self._parked = Gauge("holdfast_runs_parked", "Parked runs, up to 1000.", registry=registry)
+        self._lost = Gauge(
+            "holdfast_lost_changes",
+            "Acknowledged changes that a failover has lost, not repeated yet.",
+            registry=registry,
+        )
         self._tasks = Gauge("holdfast_tasks_open", "Open tasks, up to 1000.", ["kind"], registry=registry)
         self._unsealed = Gauge(
             "holdfast_audit_unsealed_seconds", "Age of the oldest unsealed entry.", registry=registry
@@ -185,6 +191,7 @@ class Metrics:
         for row in await store.counts():
             self._runs.labels(row.status).inc(row.count)
         self._parked.set(len(await store.find(p.Query(parked=True, status="paused"), MOST_READ)))
+        self._lost.set(len(await losses_in(store, now)))
         self._tasks.clear()
         for task in await store.tasks(p.TaskQuery(None, "requested"), MOST_READ):
             self._tasks.labels(task.kind).inc()

@@ -90,6 +90,13 @@ def test_a_time_that_has_passed_is_no_reason_to_wait(workflow: Any, later: int, 
     assert sentence.endswith("No worker is running: start one with `holdfast worker APP`.")
 
 
+def test_a_time_of_a_clock_that_is_ahead_is_called_so() -> None:
+    """The run has not been waiting for no time at all."""
+    sentence = explained(sleeper, -HOUR)
+    assert sentence.startswith("Since 20")
+    assert ", by a clock that is 60 minutes ahead of this one, it has been waiting for a timer" in sentence
+
+
 def test_a_signal_needs_no_worker_to_wait_for() -> None:
     """It is the sender who is late."""
     assert explained(listener, HOUR).startswith("For 60 minutes it has been waiting for signal 'never' (")

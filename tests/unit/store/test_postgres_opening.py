@@ -136,7 +136,7 @@ def test_a_primary_that_refuses_writes_is_left_for_another(postgres: PostgresSer
                 await store.commit([start("a")])
                 async with store._connection() as session:
                     await session.execute("SET default_transaction_read_only = on")
-            with pytest.raises(StoreUnavailable, match="searched for again"):
+            with pytest.raises(StoreUnavailable, match="cannot be written to"):
                 await several.commit([start("b")])
             with pytest.raises(StoreReadOnly):
                 await one.commit([start("b")])

@@ -109,7 +109,7 @@ def start(
         await _write(handle, as_json)
         return exits.GOOD
 
-    return session.on_store(url, work, create=True, app=given)
+    return session.on_store(url, work, create=True, app=given, waits=True)
 
 
 def _arguments(args: tuple[str, ...], kwargs: str | None) -> tuple[list[Any], dict[str, Any]]:

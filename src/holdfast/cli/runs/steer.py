@@ -29,7 +29,7 @@ def _steer(url: str, key: tuple[str, str], act: Act | None) -> RunInfo:
             await session.patiently(app, act(handle))
         return await handle.info()
 
-    return session.on_store(url, work)
+    return session.on_store(url, work, waits=True)
 
 
 def write(run: RunInfo, action: str, sentence: str, as_json: bool, *, dry_run: bool = False, **more: Any) -> None:

@@ -31,6 +31,7 @@ from holdfast.client.views.times import clock, moment
 from holdfast.client.views.workers import off_by
 from holdfast.errors import HoldfastError, InvalidPolicy
 from holdfast.gate.policy.policy import content, parse
+from holdfast.runs.losses import losses_in, words_of
 from holdfast.store.protocol import ReceiptQuery, WorkerRow
 
 OLDEST_PYTHON: Final = (3, 11)
@@ -139,6 +140,7 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     is_copy = url.startswith("sqlite:") and is_unopened(sqlite_path(url))
     yield _of_copy(await _runs(app), is_copy)
     yield _of_copy(await _workers(app, url), is_copy)
+    yield await _lost(app)
     yield await _parked(app)
     yield await _tasks(app)
     yield await _receipts(app)
@@ -239,7 +241,8 @@ async def _runs(app: Holdfast) -> Check:
 
 async def _workers(app: Holdfast, url: str) -> Check:
     workers = await app.store.workers()
-    dead = [worker for worker in workers if await asyncio.to_thread(_is_dead, worker, url)]
+    now = await app.store.now()  # leases go by the store's clock
+    dead = [worker for worker in workers if await asyncio.to_thread(_is_dead, worker, url, now)]
     detail = f"{len(workers) - len(dead)} running"
     for worker in dead:
         detail += f"\n{worker.id} (process {worker.pid} on {worker.host}) is dead; the next worker takes over its runs"
@@ -259,14 +262,25 @@ async def _workers(app: Holdfast, url: str) -> Check:
     return Check("workers", not dead and not off, detail, facts, warning=bool(lacking))
 
 
-def _is_dead(worker: WorkerRow, url: str) -> bool:
-    if worker.expires_at < time.time() * 1e6:
+def _is_dead(worker: WorkerRow, url: str, now: int) -> bool:
+    if worker.expires_at < now:
         return True
     if not url.startswith("sqlite:"):
         return False
     from holdfast.store.sqlite.presence import is_dead
 
     return is_dead(str(sqlite_path(url)), worker.id)
+
+
+async def _lost(app: Holdfast) -> Check:
+    """Changes that were acknowledged before a failover and are not here."""
+    found = await losses_in(app.store, app.clock.now())
+    detail = "nothing that was acknowledged is known to be lost"
+    if found:
+        detail = f"{len(found)} acknowledged changes were lost by a failover: see `holdfast lost`, and repeat them"
+    for loss in found[:SHOWN]:
+        detail += f"\n{loss.place}. {words_of(loss)}"
+    return Check("lost", not found, detail, {"count": len(found), "changes": [loss.place for loss in found[:SHOWN]]})
 
 
 async def _parked(app: Holdfast) -> Check:

@@ -19,10 +19,14 @@ from holdfast.runs.advice import Advice, AdviceCode, Awaited
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
 from holdfast.runs.lanes import LANE_EVENT, is_lane
+from holdfast.runs.losses import lost_message_words
 from holdfast.runs.signals import RESERVED
 from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Key, Run, Store, TaskQuery, TaskRow, WorkerRow
 from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
+
+APART_MICROSECONDS: Final = 1_000_000
+"""Clocks that differ by less are taken for one."""
 
 DEEPEST: Final = 10
 """So many runs below a run are explained with it."""
@@ -47,7 +51,12 @@ class Explained(msgspec.Struct, frozen=True):
 async def explain(store: Store, run: Run, now: int) -> Explained:
     """What the run waits for, since when, and what would move it; of another run that it waits for, that one's
     reason: a child, a run that takes back what this one would take back, or one that acts under the same key."""
-    return await _explain(store, run, now, ())
+    found = await _explain(store, run, now, ())
+    if not (lost := (await lost_message_words(store, run.key, now)).strip()):
+        return found
+    looking = command("lost", tenant=run.key.tenant)
+    repeated = Advice(code=AdviceCode.REPEAT_LOST, sentence=lost, thing=run.key.run, command=looking)
+    return Explained(f"{found.text} {lost}", (*found.advice, repeated))
 
 
 async def _explain(store: Store, run: Run, now: int, above: _Above) -> Explained:
@@ -206,7 +215,7 @@ async def _waiting(store: Store, run: Run, now: int, above: _Above) -> Explained
     tasks = {id: task for id, task in rows.items() if task is not None}
     others = await _others(store, run, waits)
     reasons = [await _describe(store, run, wait, tasks, others, now) for wait in waits]
-    since = f"For {length(now - _since(run, waits, tasks))} it has been waiting for"
+    since = f"{_for(_since(run, waits, tasks), now)} it has been waiting for"
     more = f", and {len(waits) - SHOWN} more" if len(waits) > SHOWN else ""
     sentences = [f"{since} {' or '.join(each.words for each in reasons[:SHOWN])}{more}."]
     advice = [_advice(each, f"{since} {each.words}.") for each in reasons]
@@ -244,6 +253,13 @@ async def _others(store: Store, run: Run, waits: Sequence[Wait]) -> dict[str, Ru
     keys = [Key(run.key.tenant, wait.run) for wait in waits if wait.run]
     rows = {row.key: row for row in (await store.get(keys) if keys else [])}
     return {key.run: rows[key] for key in keys if key in rows}
+
+
+def _for(since: int, now: int) -> str:
+    """For how long, or, where a clock that is ahead has set the time, since when by that clock."""
+    if since - now <= APART_MICROSECONDS:
+        return f"For {length(now - since)}"
+    return f"Since {moment(since)}, by a clock that is {length(since - now)} ahead of this one,"
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:

@@ -31,6 +31,7 @@ PLAN_SECONDS: Final = 10
 DEADLOCK: Final = "40P01"
 SERIALIZATION: Final = "40001"
 READ_ONLY: Final = "25006"
+CANCELED: Final = "57014"
 
 _SETTINGS: Final = {
     # The statements decide by the row that they have locked; that needs exactly this level.
@@ -130,9 +131,15 @@ def translate(error: BaseException, url: str) -> HoldfastError:
     """A driver's error as the error for the person who must act."""
     place = shown(url)
     state = getattr(error, "sqlstate", None)
+    said = _said(error)
+    if "server_login_retry" in said:
+        return StoreUnavailable(
+            f"the pooler before {place} lets nobody in for its server_login_retry (15 s unless set) since it lost its "
+            f"server ({said}): set server_login_retry = 1 there."
+        )
     if state is None:
         if isinstance(error, ValueError):  # the driver's own DataError: a value that the protocol cannot carry
-            return EngineError(f"{place} was given a value that it cannot hold: {error}")
+            return EngineError(f"{place} was given a value that it cannot hold: {said}")
         if isinstance(error, driver().TargetServerAttributeNotMatched):
             return StoreUnavailable(f"{place} takes no writes: it is a standby. Name the primary, or promote it.")
         return StoreUnavailable(f"{place} {what_failed(error)}. Check that the server runs and can be reached.")
@@ -140,28 +147,38 @@ def translate(error: BaseException, url: str) -> HoldfastError:
         return StoreFull(f"no space is left for {place}: free some. Nothing is lost; the engine continues by itself.")
     if state == READ_ONLY:
         return StoreReadOnly(
-            f"{place} cannot be written to ({error}): name the primary server, or let it accept writes."
+            f"{place} cannot be written to ({said}): name the primary server, or let it accept writes."
         )
     if state in ("XX001", "XX002"):
-        return StoreCorrupt(f"{place} is damaged ({error}): restore it from a backup.")
-    if state == "08P01" and "startup parameter" in str(error):
+        return StoreCorrupt(f"{place} is damaged ({said}): restore it from a backup.")
+    if state == "08P01" and "startup parameter" in said:
         return UnsupportedStore(
-            f"the pooler before {place} refused the login ({error}): set this for the role or the database instead of "
+            f"the pooler before {place} refused the login ({said}): set this for the role or the database instead of "
             "in the URL."
         )
+    if state == CANCELED:
+        return StoreUnavailable(
+            f"{place} did not finish a statement within {STATEMENT_SECONDS:.0f} s: it is very busy, or another session "
+            "holds what it needs, such as one that waits for a standby."
+        )
     if state.startswith("28"):
-        return UnsupportedStore(f"{place} refused the login ({error}): check user and password in the URL.")
+        return UnsupportedStore(f"{place} refused the login ({said}): check user and password in the URL.")
     if state == "3D000":
-        return UnsupportedStore(f"{place} does not exist ({error}): create the database, or name another.")
+        return UnsupportedStore(f"{place} does not exist ({said}): create the database, or name another.")
     if state == "42501":
-        return UnsupportedStore(f"{place} refused ({error}): grant the user its rights on the schema.")
+        return UnsupportedStore(f"{place} refused ({said}): grant the user its rights on the schema.")
     if state in ("42P01", "3F000"):
-        return UnsupportedStore(f"{place} holds no Holdfast tables ({error}): start a worker on it first.")
+        return UnsupportedStore(f"{place} holds no Holdfast tables ({said}): start a worker on it first.")
     if state in ("22021", "22P05"):  # its texts cannot have it; everything else is UTF-8 already
         return InvalidRequest("a text has the character U+0000 in it, which PostgreSQL cannot hold: take it out.")
     if state[:2] in ("22", "23", "42"):
-        return EngineError(f"{place} refused a statement: {error}")
-    return StoreUnavailable(f"{place}: {error}")
+        return EngineError(f"{place} refused a statement: {said}")
+    return StoreUnavailable(f"{place}: {said}")
+
+
+def _said(error: BaseException) -> str:
+    """An error's own line. Further lines are the driver's advice to programmers."""
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def what_failed(error: BaseException) -> str:
@@ -171,7 +188,7 @@ def what_failed(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"does not answer: {error.strerror}"
     if isinstance(error, OSError | driver().PostgresError):
-        return str(error) or type(error).__name__
+        return _said(error)
     return "has ended the connection"
 
 

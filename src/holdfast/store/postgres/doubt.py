@@ -49,20 +49,25 @@ async def confirm(session: Any, url: str) -> None:
         await session.fetchval(SQL["confirm"], timeout=CONFIRM_SECONDS)
     except TimeoutError as error:
         await close(session)
-        raise StoreUnavailable(
-            f"{shown(url)} waits for a synchronous standby that does not answer: bring it back, or take it out of "
-            "synchronous_standby_names. It is tried again."
-        ) from error
+        raise StoreUnavailable(absent(url)) from error
     check_warnings(session, url)
     session.confirmed = True
+
+
+def absent(url: str, names: str = "") -> str:
+    """Why nothing is acknowledged while no synchronous standby answers, and what to do."""
+    which = f" ({names})" if names else ""
+    return (
+        f"{shown(url)} waits for a synchronous standby that does not answer{which}: bring it back, or take it out of "
+        "synchronous_standby_names. Nothing is acknowledged until then, and nothing is lost."
+    )
 
 
 def check_warnings(session: Any, url: str) -> None:
     """Raises StoreUnavailable where the server did not wait for a standby to the end."""
     if session.warned:
         raise StoreUnavailable(
-            f"{shown(url)}: the wait for a synchronous standby was broken off, which leaves a commit in doubt. "
-            "It is tried again."
+            f"{shown(url)}: the wait for a synchronous standby was broken off, which leaves a commit in doubt."
         )
 
 

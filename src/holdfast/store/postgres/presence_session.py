@@ -39,6 +39,11 @@ class PresenceSession:
         self._wanted = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
+    @property
+    def workers(self) -> list[str]:
+        """The workers whose locks are held, or wanted."""
+        return sorted(self._workers)
+
     async def attend(self, worker: str) -> None:
         """Hold the worker's lock, on a new session if the last was lost. Raises StoreUnavailable."""
         self._workers.add(worker)

@@ -15,18 +15,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
+from holdfast.errors import HoldfastError
 from holdfast.store.postgres.cluster import Cluster
-from holdfast.store.postgres.connection import shown
+from holdfast.store.postgres.connection import close, failures, shown
+from holdfast.store.postgres.doubt import absent
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.presence_session import PresenceSession
+from holdfast.store.postgres.sql import SQL
 
 log = logging.getLogger("holdfast.store")
 
 LOOK_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 1.0
 ELSEWHERE_SECONDS: Final = 2.0
+STANDBY_SECONDS: Final = 2.0
+"""After so long without an answer from a living server, it is asked whether it waits for a standby."""
+
+REMIND_SECONDS: Final = 60.0
 
 
 class PrimaryMonitor:
@@ -37,6 +45,7 @@ class PrimaryMonitor:
         self._pool = pool
         self._presence = presence
         self._drop = drop
+        self._asked_at = self._told_at = float("-inf")
         looks = [(LOOK_SECONDS, self._look)] + [(ELSEWHERE_SECONDS, self._look_elsewhere)] * cluster.several
         self._tasks = [asyncio.create_task(self._repeat(*look), name="holdfast-monitor") for look in looks]
 
@@ -61,6 +70,24 @@ class PrimaryMonitor:
                 return
         self._presence.retire()
         await self._pool.retire()
+        if self._pool.waiting(STANDBY_SECONDS):
+            with suppress(HoldfastError, *failures()):
+                await self._look_at_standbys()
+
+    async def _look_at_standbys(self) -> None:
+        """Say why nothing is acknowledged, long before the first statement is given up."""
+        now = time.monotonic()
+        if now - self._asked_at < STANDBY_SECONDS or now - self._told_at < REMIND_SECONDS:
+            return
+        self._asked_at = now
+        session = await self._cluster.connect()
+        try:
+            names = await session.fetchval(SQL["waits_for_standby"], timeout=STANDBY_SECONDS)
+        finally:
+            await close(session)
+        if names:
+            self._told_at = now
+            log.warning("%s", absent(self._cluster.url, names))
 
     async def _look_elsewhere(self) -> None:
         """Once for all handles of the process: they share the result."""

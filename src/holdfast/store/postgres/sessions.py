@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -42,7 +44,7 @@ class Sessions:
         self._pool: Pool | None = None
         self._presence: PresenceSession | None = None
         self._monitor: PrimaryMonitor | None = None
-        self._acknowledged = Acknowledged(url)
+        self._acknowledged = Acknowledged(url, self._name)
         self._marks: Mapping[Key, str] = {}  # of runs that were split
         self._around = Surroundings("")
 
@@ -78,6 +80,11 @@ class Sessions:
         self.outage.lost()
         self._cluster.search_again()
 
+    def _name(self) -> str:
+        """The name of this process: that of its worker, if it has one."""
+        workers = [] if self._presence is None else self._presence.workers
+        return workers[0] if workers else f"{socket.gethostname()}-{os.getpid()}"
+
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
         """A confirmed session. Without a transaction each statement is one by itself. Errors are translated."""
@@ -107,7 +114,7 @@ class Sessions:
         except failures() as error:
             translated = translate(error, self.url)
             if isinstance(translated, StoreReadOnly) and self._cluster.several:
-                translated = StoreUnavailable(f"{translated} The primary is searched for again.")
+                translated = StoreUnavailable(str(translated))
             raise translated from error
 
     async def _acquired(self, pool: Pool) -> Any:

@@ -905,26 +905,47 @@ FROM pg_control_system();
 SELECT pg_logical_emit_message(true, 'holdfast', '')
 WHERE current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery();
 
+-- name: waits_for_standby
+-- The standbys for which a commit of this user waits.
+SELECT current_setting('synchronous_standby_names') FROM pg_stat_activity
+WHERE wait_event = 'SyncRep' AND usename = current_user LIMIT 1;
+
 -- name: lacking_segments
--- The committed segments that are missing, and whether their run exists.
-SELECT given.tenant, given.run, runs.id IS NOT NULL AS there
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS given (tenant, run, generation, first, head)
+-- The places of the committed segments that are missing, and whether their run exists.
+SELECT given.ordinal, runs.id IS NOT NULL AS there
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) WITH ORDINALITY
+     AS given (tenant, run, generation, first, head, ordinal)
 LEFT JOIN segments USING (tenant, run, generation, first)
 LEFT JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 WHERE segments.head IS DISTINCT FROM given.head;
 
 -- name: lacking_messages
-SELECT given.tenant, given.run, runs.id IS NOT NULL AS there
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, run, position)
+SELECT given.ordinal, runs.id IS NOT NULL AS there
+FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS given (tenant, run, position, ordinal)
 LEFT JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 WHERE runs.arrived IS NULL OR runs.arrived < given.position;
 
+-- name: lacking_deliveries
+-- A message's id is known for a month, so one that is missing was never delivered here.
+SELECT given.ordinal, runs.id IS NOT NULL AS there
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS given (tenant, run, message, ordinal)
+LEFT JOIN deliveries USING (tenant, run, message)
+LEFT JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
+WHERE deliveries.at IS NULL;
+
 -- name: lacking_tasks
 -- No task is ever deleted.
-SELECT given.tenant, given.id, true AS there
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, version)
+SELECT given.ordinal, true AS there
+FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS given (tenant, id, version, ordinal)
 LEFT JOIN tasks ON tasks.tenant = given.tenant AND tasks.id = given.id
 WHERE tasks.version IS NULL OR tasks.version < given.version;
+
+-- name: keep_lost
+INSERT INTO items (tenant, kind, id, version, body, status, due_at, changed_at)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[]
+)
+ON CONFLICT DO NOTHING;
 
 -- name: put_cells
 INSERT INTO cells (tenant, lane, key, machine, record, status, wake_at, active_at, version)

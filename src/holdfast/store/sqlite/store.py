@@ -44,7 +44,7 @@ WATCH_SECONDS: Final = 0.1
 class SqliteStore(SqliteQueries):
     """Runs in one file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, outage: Outage | None = None) -> None:
         if not path or path == ":memory:":
             raise UnsupportedStore("sqlite:///FILE needs a file; for a store in memory use memory://")
         self.path = path
@@ -55,12 +55,10 @@ class SqliteStore(SqliteQueries):
         self._turn = asyncio.Lock()
         self._deliveries = DeliverySorter()
         self._watchers: dict[Callable[[], None], asyncio.Task[None]] = {}
-        self.outage = Outage()
+        self.outage = outage or Outage()
 
     def twin(self) -> SqliteStore:
-        twin = SqliteStore(self.path)
-        twin.outage = self.outage
-        return twin
+        return SqliteStore(self.path, self.outage)
 
     async def open(self, *, migrate: bool = True) -> None:
         if self._writer is not None:

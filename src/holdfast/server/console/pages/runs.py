@@ -12,6 +12,7 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.client.bulk import BulkAction, steer_many
+from holdfast.runs.losses import losses_in
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
 from holdfast.server.console.search import QUALIFIERS, place_of, read_search, write_search
@@ -66,6 +67,7 @@ async def load(call: RouteCall[RunsQuery, None]) -> Context | Response:
         "total": sum(counts.values()),
         "moving": sum(count for status, count in counts.items() if status not in ENDED),
         "parked": 0 if parked is None else len(parked.items),
+        "lost": await losses_in(client.store, client.clock.now(), tenant),
         "parked_more": parked is not None and parked.next is not None,
         "search": write_search(query),
         "filter": urlencode(pairs),
