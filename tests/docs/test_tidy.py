@@ -25,6 +25,7 @@ FUNCTION_LINES = 60
 
 LONG_FILES: dict[str, str] = {
     "src/holdfast/client/runs/handle.py": "all that can be done to one run, with the contract of each",
+    "src/holdfast/kernel/execution.py": "a run's turns and its replay, under the laws that the module opens with",
     "src/holdfast/programs/function/decorators.py": "steps and workflows, and what their decorators accept",
     "src/holdfast/worker/gate/governor.py": "one method for each verdict",
 }

@@ -75,7 +75,7 @@ def state(run: Run) -> tuple[object, ...]:
     return (
         execution.ledger.version,
         execution.ledger.status,
-        execution.ledger.unconsumed(),
+        execution.ledger.signals.unconsumed(),
         execution.outstanding(),
         execution.waits(),
         execution.next_due(),

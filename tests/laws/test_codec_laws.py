@@ -48,7 +48,18 @@ signals = st.builds(e.Signal, texts, promises)
 kinds = st.sampled_from([e.Single(), e.Any(), e.All(), e.Open()]) | signals
 
 events: st.SearchStrategy[e.Event] = st.one_of(
-    st.builds(e.ExecutionStarted, texts, payloads, st.none() | foreign, texts, st.integers(0, 9), st.none() | payloads),
+    st.builds(
+        e.ExecutionStarted,
+        texts,
+        payloads,
+        st.none() | foreign,
+        texts,
+        st.integers(0, 9),
+        st.none() | payloads,
+        st.lists(st.builds(e.Inherited, numbers, texts, st.binary(max_size=4)), max_size=2).map(tuple),
+        st.none() | payloads,
+        st.none() | payloads,
+    ),
     st.builds(e.ExecutionCompleted, payloads),
     st.builds(e.ExecutionFailed, failures),
     st.builds(e.CancelRequested, texts),

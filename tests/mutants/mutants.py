@@ -41,6 +41,7 @@ KERNEL: Final = Judge(
 SAGAS: Final = Judge("sagas", ("tests/laws/sagas/test_known.py",))
 ACTS: Final = Judge("acts", ("tests/laws/test_act_ledger.py", "-k", "found_a_fault"))
 TREES: Final = Judge("trees", ("tests/laws/test_trees.py", "-k", "advice"))
+CARRIED: Final = Judge("carried signals", ("tests/unit/kernel/test_carried_signals.py",))
 LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
 GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
@@ -265,9 +266,30 @@ MUTANTS: Final = (
     Mutant(
         "signals-lost-when-continuing",
         "src/holdfast/worker",
-        "in execution.ledger.unconsumed():",
-        "in execution.ledger.unconsumed()[1:]:",
+        "in ledger.signals.unconsumed() if signal[0] != e.RETRY]",
+        "in ledger.signals.unconsumed()[1:] if signal[0] != e.RETRY]",
         (SIMULATOR,),
+    ),
+    Mutant(
+        "carried-signal-twice",
+        "src/holdfast/kernel/signal_writer.py",
+        "taken, first = queue.taken + number, 0",
+        "taken, first = queue.taken + number - 1, 0",
+        (CARRIED,),
+    ),
+    Mutant(
+        "carried-signals-are-reordered",
+        "src/holdfast/kernel/signal_writer.py",
+        "groupby(sorted(added, key=itemgetter(0)), key=itemgetter(0))",
+        "groupby(sorted(added, key=itemgetter(0))[::-1], key=itemgetter(0))",
+        (CARRIED,),
+    ),
+    Mutant(
+        "carried-signals-are-numbered-over-again",
+        "src/holdfast/journal/deliveries.py",
+        "return max(self.carried, self.consumed) + len(self.buffered) + 1",
+        "return self.consumed + len(self.buffered) + 1",
+        (CARRIED,),
     ),
     Mutant(
         "timer-fires-early",

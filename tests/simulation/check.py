@@ -15,10 +15,12 @@ from holdfast.kernel.execution import Execution
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.reversal import reverse
+from holdfast.runs.carried import carried_by, read_all
 from holdfast.runs.checkpoints import load
 from holdfast.runs.segments import unseal
 from holdfast.runs.signals import keyed
 from holdfast.store import protocol as p
+from tests.carried import deliveries
 from tests.laws.programs import SIGNALS, play
 from tests.simulation.check_definitions import check_definitions
 from tests.simulation.check_gate import check_gate
@@ -55,7 +57,9 @@ async def _replays(simulation: Simulation, run: p.Run) -> None:
     root = PromiseId(run.root)
     routine = simulation.routines.get(run.workflow)
     program = PROGRAMS[run.workflow].program() if routine is None else DefinitionProgram(routine)
-    execution = Execution.rebuild(root, program, unseal(loaded.segments, root, loaded.blobs), 0, random.Random(0))
+    entries = unseal(loaded.segments, root, loaded.blobs)
+    blobs = await read_all(simulation.store, run.key.tenant, carried_by(entries))
+    execution = Execution.rebuild(root, program, entries, 0, random.Random(0), blobs)
     if not execution.ended or execution.advance([], 0).events:
         raise Violation(f"run {run.key.run} replays to another end")
     program.close()
@@ -70,10 +74,10 @@ def _signals_arrive_once(simulation: Simulation, run: p.Run) -> None:
         inherited = simulation.store.inherited.get(run.key, 0)
         for generation, journal in enumerate(simulation.store.generations(run.key)):
             if generation == 0:
-                carried = [_text(one.event) for one in journal[:inherited] if _is(one.event, e.SignalDelivered, name)]
+                carried = _delivered(simulation, run, journal[:inherited], name)
             elif (run.key, generation) in simulation.store.retried:
                 carried = arrived
-            arrived = [_text(entry.event) for entry in journal if _is(entry.event, e.SignalDelivered, name)]
+            arrived = _delivered(simulation, run, journal, name)
             received = [_text(entry.event) for entry in journal if _is(entry.event, e.SignalReceived, name)]
             if arrived[: len(carried)] != carried:
                 raise Violation(f"run {run.key.run} lost {name!r} when it went on: {carried}, then {arrived}")
@@ -87,6 +91,11 @@ def _signals_arrive_once(simulation: Simulation, run: p.Run) -> None:
         own = [text for text in delivered if text.startswith("signal ")]
         if own != accepted[: len(own)] and not _skips(simulation, run, own, accepted):
             raise Violation(f"run {run.key.run} was sent {name!r} {accepted} and got {own}")
+
+
+def _delivered(simulation: Simulation, run: p.Run, journal: list[e.Entry], name: str) -> list[str]:
+    blobs = {digest: data for (_, digest), data in simulation.store._tables.blobs.items()}
+    return [_text(event) for event in deliveries(journal, blobs) if event.signal_name == name]
 
 
 def _skips(simulation: Simulation, run: p.Run, own: list[str], accepted: list[str]) -> bool:

@@ -1,6 +1,6 @@
 """Run one seed, or many: ``python -m tests.simulation.simulate SEED [STEPS] [COUNT]``.
 
-A seed's number decides its kind of simulation: see ``is_governed`` and ``is_steered`` in ``world``.
+A seed's number decides its kind of simulation: see ``is_governed`` and ``is_steered`` in ``world``, and ``limits_of``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 
 from holdfast.programs.function.loop import dispose_all
 from holdfast.testing.virtual import VirtualLoop
+from tests.carried import limits_of
 from tests.simulation import broken
 from tests.simulation.beside import chosen_store
 from tests.simulation.check import check
@@ -33,7 +34,7 @@ def simulate(seed: int, steps: int = 3) -> Counter[str]:
         simulation.situations.at_rest()
 
     try:
-        with simulation.situations.watching_closings():
+        with simulation.situations.watching_closings(), limits_of(seed):
             loop.run_until_complete(whole())
         return simulation.reached + simulation.store.events + simulation.situations.reached
     except broken.Broken as error:

@@ -24,8 +24,10 @@ from holdfast.audit.records import UNREADABLE, Asked, decode
 from holdfast.audit.retirement import check_ends, retired_by
 from holdfast.audit.users import user_entries
 from holdfast.errors import InvalidRequest, StoreCorrupt, StoreUnavailable
+from holdfast.journal import events as e
 from holdfast.journal.blobs import references
 from holdfast.journal.codec import GENESIS, decode_segment
+from holdfast.runs.carried import read_all
 from holdfast.runs.clock import Clock
 from holdfast.runs.segments import verify
 from holdfast.store.protocol import (
@@ -259,6 +261,8 @@ async def _blobs(
                 for digest in references(entry.event):
                     if digest not in blobs:
                         blobs[digest] = await _blob(store, run, digest)
+                if isinstance(entry.event, e.ExecutionStarted) and entry.event.signals is not None:
+                    blobs |= await read_all(store, run.key.tenant, entry.event.signals, blobs)
     return blobs
 
 

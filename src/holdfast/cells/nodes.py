@@ -82,14 +82,14 @@ def read_node(name: bytes, load: Load) -> Leaf | Branch:
     node = load(name)
     if name_of(node) != name:
         raise StoreCorrupt(
-            f"the node {name.hex()} of a cell index was changed: it no longer has the digest that names it. "
+            f"the node {name.hex()} of an index was changed: it no longer has the digest that names it. "
             "Restore it from a backup."
         )
     try:
         return parse(node)
     except ValueError as error:
         raise StoreCorrupt(
-            f"the node {name.hex()} of a cell index cannot be read ({error}): a newer Holdfast wrote it. Upgrade."
+            f"the node {name.hex()} of an index cannot be read ({error}): a newer Holdfast wrote it. Upgrade."
         ) from error
 
 

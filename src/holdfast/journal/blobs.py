@@ -21,7 +21,7 @@ def digest_of(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-_FIELDS: Final = ("input", "result", "payload", "carried", "former")
+_FIELDS: Final = ("input", "result", "payload", "carried", "former", "signals")
 """The fields of events that hold a payload, or an outcome with one."""
 
 

@@ -71,17 +71,23 @@ def decode_segment(segment: bytes, root: PromiseId, first: int) -> list[e.Entry]
         ) from error
 
 
-def _payload(payload: Payload) -> Fields | bytes:
+def payload_field(payload: Payload) -> Fields | bytes:
+    """A payload as a field of an event."""
     if payload.codec == CBOR and payload.blob is None:
         return payload.data
     return [payload.codec, payload.data, payload.blob]
 
 
-def _read_payload(field: PayloadField) -> Payload:
+def read_payload(field: PayloadField) -> Payload:
+    """A payload from a field of an event."""
     if isinstance(field, bytes):
         return Payload(field)
     codec, data, blob = field
     return Payload(data, codec, blob)
+
+
+def _optional(payload: Payload | None) -> Fields | bytes | None:
+    return None if payload is None else payload_field(payload)
 
 
 def _failure(failure: Failure) -> Fields:
@@ -90,12 +96,12 @@ def _failure(failure: Failure) -> Fields:
 
 def _outcome(outcome: Outcome) -> Fields:
     if type(outcome) is Ok:
-        return [True, _payload(outcome.value)]
+        return [True, payload_field(outcome.value)]
     return [False, *_failure(cast("Err", outcome).failure)]
 
 
 def _read_outcome(field: OutcomeField) -> Outcome:
-    return Ok(_read_payload(field[1])) if field[0] else Err(Failure(*field[1:]))
+    return Ok(read_payload(field[1])) if field[0] else Err(Failure(*field[1:]))
 
 
 @lru_cache(maxsize=256)
@@ -138,13 +144,21 @@ def _read_kind(field: KindField, root: PromiseId) -> e.AwaitKind:
 
 
 def _started(event: e.ExecutionStarted) -> Fields:
-    fields: Fields = [event.component_digest, _payload(event.input), _absolute(event.parent_id), event.idempotency_key]
+    fields: Fields = [
+        event.component_digest,
+        payload_field(event.input),
+        _absolute(event.parent_id),
+        event.idempotency_key,
+    ]
     inherited = [[part.until, part.key, part.root] for part in event.inherited]
-    if event.edition == 0 and event.carried is None and not inherited and event.former is None:
+    later = (event.carried, event.former, event.signals)
+    if event.edition == 0 and not inherited and later == (None, None, None):
         return fields
-    fields += [event.edition, None if event.carried is None else _payload(event.carried)]
+    fields += [event.edition, _optional(event.carried)]
+    if event.signals is not None:
+        return [*fields, inherited, _optional(event.former), payload_field(event.signals)]
     if event.former is not None:
-        return [*fields, inherited, _payload(event.former)]
+        return [*fields, inherited, payload_field(event.former)]
     return [*fields, inherited] if inherited else fields
 
 
@@ -157,17 +171,19 @@ def _read_started(
     carried: PayloadField | None = None,
     inherited: Sequence[tuple[int, str, bytes]] = (),
     former: PayloadField | None = None,
+    signals: PayloadField | None = None,
 ) -> e.ExecutionStarted:
-    payload = None if carried is None else _read_payload(carried)
+    payload = None if carried is None else read_payload(carried)
     return e.ExecutionStarted(
         digest,
-        _read_payload(input),
+        read_payload(input),
         _read_absolute(parent),
         key,
         edition,
         payload,
         tuple(e.Inherited(*part) for part in inherited),
-        None if former is None else _read_payload(former),
+        None if former is None else read_payload(former),
+        None if signals is None else read_payload(signals),
     )
 
 
@@ -193,7 +209,7 @@ def _read_scheduled(
     if undoes is not None:
         foreign = bool(undoes) and isinstance(undoes[0], bytes)
         undone = _read_absolute(cast("AbsoluteField", undoes)) if foreign else _child(cast("list[int]", undoes), root)
-    promise, payload = _child(path, root), _read_payload(input)
+    promise, payload = _child(path, root), read_payload(input)
     return e.InvokeScheduled(promise, kind, name, payload, _read_policy(policy), undone, again, place)
 
 
@@ -219,7 +235,7 @@ def _set(path: Iterable[int], root: PromiseId) -> JoinSetId:
 
 _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
     e.ExecutionStarted: _started,
-    e.ExecutionCompleted: lambda v: [_payload(v.result)],
+    e.ExecutionCompleted: lambda v: [payload_field(v.result)],
     e.ExecutionFailed: lambda v: _failure(v.error),
     e.CancelRequested: lambda v: [v.reason],
     e.ExecutionCancelled: lambda v: [v.reason],
@@ -227,7 +243,7 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
         v.promise_id.path,
         v.kind,
         v.function_name,
-        _payload(v.input),
+        payload_field(v.input),
         _policy(v.retry_policy),
         *([] if v.undoes is None and not v.again and v.place is None else [_undoes(v.undoes, v.promise_id), v.again]),
         *([] if v.place is None else [v.place]),
@@ -239,8 +255,8 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
     e.TimeRecorded: lambda v: [v.promise_id.path, v.time],
     e.TimerScheduled: lambda v: [v.promise_id.path, v.duration, v.fire_at],
     e.TimerFired: lambda v: [v.promise_id.path],
-    e.SignalDelivered: lambda v: [v.signal_name, _payload(v.payload), v.delivery_id],
-    e.SignalReceived: lambda v: [v.promise_id.path, v.signal_name, _payload(v.payload), v.delivery_id],
+    e.SignalDelivered: lambda v: [v.signal_name, payload_field(v.payload), v.delivery_id],
+    e.SignalReceived: lambda v: [v.promise_id.path, v.signal_name, payload_field(v.payload), v.delivery_id],
     e.ExecutionAwaiting: lambda v: [
         [promise.path for promise in v.waiting_on],
         _kind(v.kind),
@@ -264,7 +280,7 @@ def _path(path: tuple[int, ...]) -> bytes:
 def _hot_payload(payload: Payload) -> bytes:
     if payload.codec == CBOR and payload.blob is None:
         return cbor.data(payload.data)
-    return cbor.write(_payload(payload))
+    return cbor.write(payload_field(payload))
 
 
 def _hot_outcome(outcome: Outcome) -> bytes:
@@ -312,7 +328,7 @@ gives None where a field that is usually left out is set; then ``_WRITERS`` is u
 
 _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "ExecutionStarted": lambda f, _: _read_started(*f),
-    "ExecutionCompleted": lambda f, _: e.ExecutionCompleted(_read_payload(f[0])),
+    "ExecutionCompleted": lambda f, _: e.ExecutionCompleted(read_payload(f[0])),
     "ExecutionFailed": lambda f, _: e.ExecutionFailed(Failure(*f)),
     "CancelRequested": lambda f, _: e.CancelRequested(*f),
     "ExecutionCancelled": lambda f, _: e.ExecutionCancelled(*f),
@@ -324,8 +340,8 @@ _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "TimeRecorded": lambda f, root: e.TimeRecorded(_child(f[0], root), f[1]),
     "TimerScheduled": lambda f, root: e.TimerScheduled(_child(f[0], root), f[1], f[2]),
     "TimerFired": lambda f, root: e.TimerFired(_child(f[0], root)),
-    "SignalDelivered": lambda f, _: e.SignalDelivered(f[0], _read_payload(f[1]), f[2]),
-    "SignalReceived": lambda f, root: e.SignalReceived(_child(f[0], root), f[1], _read_payload(f[2]), f[3]),
+    "SignalDelivered": lambda f, _: e.SignalDelivered(f[0], read_payload(f[1]), f[2]),
+    "SignalReceived": lambda f, root: e.SignalReceived(_child(f[0], root), f[1], read_payload(f[2]), f[3]),
     "ExecutionAwaiting": lambda f, root: _read_awaiting(root, *f),
     "ExecutionResumed": lambda _f, _root: e.ExecutionResumed(),
     "JoinSetCreated": lambda f, root: e.JoinSetCreated(_set(f[0], root)),

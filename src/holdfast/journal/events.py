@@ -72,6 +72,8 @@ class ExecutionStarted(Event, frozen=True, gc=False):
     ``carried`` are the acts of earlier generations that this one must undo if it fails. ``inherited`` are the parts
     that a fork has from other runs, in order: there a program that asks for its own id gets theirs, as it did then.
     ``former`` are the calls that a retried run made in the part of its journal that was dropped; see ``former``.
+    ``signals`` are those that earlier generations were sent and have not received, where they are many; see
+    ``kernel.carried_signals``.
     """
 
     component_digest: str
@@ -82,6 +84,7 @@ class ExecutionStarted(Event, frozen=True, gc=False):
     carried: Payload | None = None
     inherited: tuple[Inherited, ...] = ()
     former: Payload | None = None
+    signals: Payload | None = None
 
 
 class ExecutionCompleted(Event, frozen=True, gc=False):

@@ -6,6 +6,8 @@ appends through it, ``verify`` re-reads through it, and ``holdfast journal check
 
 Open promises are kept one by one, settled ones as intervals of positions. So the memory of a long run depends on what
 is open. Nothing else is kept of a settled position: to start, retry or complete it again breaks SE-4.
+
+Signals that the start carries from earlier generations count as delivered with it.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import LawBroken
+from holdfast.errors import EngineError, LawBroken
 from holdfast.journal import events as e
-from holdfast.journal.deliveries import Deliveries
+from holdfast.journal.deliveries import CarriedDeliveries, Deliveries, Signals
 from holdfast.journal.join_sets import JoinSets, JoinSetState
 from holdfast.journal.payload import Outcome, Payload
 from holdfast.journal.positions import Positions
@@ -49,11 +51,14 @@ class Invocation(msgspec.Struct, gc=False):
 
 
 class Ledger:
-    """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them."""
+    """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them.
+    ``read_carried`` gives what the start carries.
+    """
 
     __slots__ = (
         "_fired",
         "_reached",
+        "_read_carried",
         "_retry_bound",
         "_wait_over",
         "cancel_requested",
@@ -74,8 +79,16 @@ class Ledger:
         "version",
     )
 
-    def __init__(self, root: PromiseId, *, strict: bool = True, retry_bound: int | None = None) -> None:
+    def __init__(
+        self,
+        root: PromiseId,
+        *,
+        strict: bool = True,
+        retry_bound: int | None = None,
+        read_carried: Callable[[Payload], CarriedDeliveries] | None = None,
+    ) -> None:
         self.root = root
+        self._read_carried = read_carried
         self.strict = strict
         self.version = 0
         self.status: Status = RUNNING
@@ -88,7 +101,7 @@ class Ledger:
         self._retry_bound = retry_bound
         self.timers: dict[PromiseId, int] = {}
         self._fired: set[PromiseId] = set()
-        self.signals: dict[str, Deliveries] = {}
+        self.signals = Signals()
         self.join_sets = JoinSets(self.resolved, strict=strict)
         self.receives: set[PromiseId] = set()
         self.undone = Positions(root)
@@ -149,27 +162,11 @@ class Ledger:
 
     def next_delivery(self, name: str) -> int:
         """The id that the next delivery of this signal takes."""
-        deliveries = self.signals.get(name)
-        return 1 if deliveries is None else deliveries.next_id
+        return self.signals.next_id(name)
 
     def oldest_unconsumed(self, name: str) -> tuple[int, Payload] | None:
         """The buffered signal that the next receive of this name consumes."""
-        deliveries = self.signals.get(name)
-        return None if deliveries is None else deliveries.oldest()
-
-    def buffered(self, names: Iterable[str]) -> list[str]:
-        """The names of these signals' buffered deliveries, in the order in which they came."""
-        signals = {name: self.signals[name] for name in names if name in self.signals}
-        arrivals = [(at, name) for name, deliveries in signals.items() for _, at in deliveries.buffered.values()]
-        return [name for _, name in sorted(arrivals)]
-
-    def unconsumed(self) -> list[tuple[str, Payload]]:
-        """Every buffered signal, in order per name: what a next generation inherits."""
-        return [
-            (name, payload)
-            for name, deliveries in self.signals.items()
-            for _, (payload, _) in sorted(deliveries.buffered.items())
-        ]
+        return self.signals.oldest(name)
 
     def _is_child(self, promise: PromiseId) -> bool:
         return promise.root == self.root.root and bool(promise.path) and promise.path[:-1] == self.root.path
@@ -186,6 +183,10 @@ class Ledger:
         self.next_child = position + 1
 
     def _begun(self, event: e.ExecutionStarted, timestamp: int) -> None:
+        if event.signals is not None:
+            if self._read_carried is None:
+                raise EngineError("nobody said how the carried signals of a journal are read")
+            self.signals.carried = self._read_carried(event.signals)
         self.edition = event.edition
 
     def _may_end(self, event: e.Event) -> None:
@@ -305,23 +306,18 @@ class Ledger:
         self.unseen = self.unseen or type(self.status) is not Running
 
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
-        if self.strict and event.delivery_id != self.next_delivery(event.signal_name):
-            raise LawBroken("K-3", f"delivery {event.delivery_id} of {event.signal_name!r} is out of turn")
-        deliveries = self.signals.get(event.signal_name)
-        if deliveries is None:
-            deliveries = self.signals[event.signal_name] = Deliveries()
         if self.strict:
-            deliveries.buffered[event.delivery_id] = (event.payload, self.version)
+            self.signals.deliver(event, self.version)
         else:
+            deliveries = self.signals.setdefault(event.signal_name, Deliveries())
             deliveries.arrived.append((event.delivery_id, event.payload))
 
     def _received(self, event: e.SignalReceived, timestamp: int) -> None:
-        deliveries = self.signals.get(event.signal_name) or Deliveries()
         if not self.strict:
-            deliveries.take(event)
+            self.signals.get(event.signal_name, Deliveries()).take(event)
             self.resolved.add(event.promise_id)
             return
-        deliveries.check(event)
+        deliveries = self.signals.checked(event)
         # A run that was cancelled while it was paused still receives what it had begun to wait for.
         if type(self.status) in _COMMANDING and event.promise_id not in self.receives:
             self._allocate(event.promise_id)

@@ -11,6 +11,8 @@ import msgspec
 CBOR: Final = "cbor"
 CONTINUED: Final = "continued"
 """The codec of a completion that hands over to the run's next generation: its data are the new arguments."""
+SIGNALS: Final = "holdfast signals"
+"""The codec of the signals that a generation carries: its data are their number and the root of a tree."""
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):

@@ -70,6 +70,11 @@ def cut(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def carried(signals: Payload | None) -> str:
+    """How many signals a start carries, as an event that people may see has them."""
+    return "" if signals is None else f", with {payload(signals)} signals that were not received before"
+
+
 def revision(value: Payload) -> str:
     """A revision of a run's code: to which version."""
     try:
@@ -103,8 +108,8 @@ def waiting(kind: e.AwaitKind, waiting_on: tuple[PromiseId, ...]) -> str:
 def line(event: e.Event) -> str:
     """The event in one line, without its sequence and time."""
     match visible(event):
-        case e.ExecutionStarted(input=input):
-            return f"started({arguments(input)})"
+        case e.ExecutionStarted(input=input, signals=signals):
+            return f"started({arguments(input)}){carried(signals)}"
         case e.ExecutionCompleted(result=Payload(codec=codec) as result):
             return f"continued as new({arguments(result)})" if codec == CONTINUED else f"completed → {payload(result)}"
         case e.ExecutionFailed(error=error):

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.error_classes import error_members, written_details
-from holdfast.journal.payload import CBOR, Failure, Payload
+from holdfast.journal.payload import CBOR, SIGNALS, Failure, Payload
 from holdfast.journal.quotes import MASK, forms_of, value_without, without_forms
 
 ACTION: Final = "action"
@@ -42,14 +42,26 @@ def is_same_call(one: Payload, other: Payload) -> bool:
 
 def visible(event: e.Event) -> e.Event:
     """The event as people may see it. An event that is masked already is unchanged."""
-    if isinstance(event, e.ExecutionStarted):  # both fields hold calls of actions
-        held = [name for name in ("carried", "former") if getattr(event, name) is not None]
+    if isinstance(event, e.ExecutionStarted):
         hidden = Payload(canonical(NOT_SHOWN))
-        return msgspec.structs.replace(event, **dict.fromkeys(held, hidden)) if held else event
+        fields = {
+            name: hidden for name in ("carried", "former") if getattr(event, name) is not None
+        }  # calls of actions
+        if event.signals is not None and event.signals.codec == SIGNALS:
+            fields["signals"] = _how_many(event.signals)
+        return msgspec.structs.replace(event, **fields) if fields else event
     if not isinstance(event, e.InvokeScheduled) or event.kind != ACTION:
         return event
     shown = visible_call(event.input)
     return event if shown is event.input else msgspec.structs.replace(event, input=shown)
+
+
+def _how_many(signals: Payload) -> Payload:
+    """The number of the signals that a start carries, in their place."""
+    try:
+        return Payload(canonical(cbor2.loads(signals.data)[0]))
+    except (cbor2.CBORError, LookupError, TypeError):  # they are damaged
+        return Payload(canonical(None))
 
 
 def visible_call(call: Payload) -> Payload:

@@ -33,6 +33,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.attempts import Attempts
+from holdfast.kernel.carried_signals import CarriedSignals
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
 from holdfast.kernel.outstanding import Outstanding
 from holdfast.kernel.pen import Halt, Pen
@@ -84,14 +85,24 @@ class Execution:
 
     @classmethod
     def rebuild(
-        cls, run: PromiseId, program: Program, entries: Iterable[e.Entry], now: int, entropy: Entropy
+        cls,
+        run: PromiseId,
+        program: Program,
+        entries: Iterable[e.Entry],
+        now: int,
+        entropy: Entropy,
+        nodes: dict[bytes, bytes] | None = None,
     ) -> Execution:
-        """A run from its journal. Raises Nondeterminism, LawBroken, or an error that the program's code raises on
-        purpose."""
+        """A run from its journal; ``nodes`` are the blobs at hand of the signals that it carries.
+
+        Raises Nondeterminism, LawBroken, an error that the program's code raises on purpose, or, as any turn may,
+        SignalsMissing.
+        """
         self = cls(run, program, now, entropy)
+        self._pen.nodes = {} if nodes is None else nodes
         self._pen.load(list(entries))
         Replay(self, self._pen, self._open).walk()
-        self._heard.extend(self.ledger.buffered(self._open.receivers))
+        self._heard.extend(self.ledger.signals.buffered(self._open.receivers))
         return self
 
     @classmethod
@@ -123,12 +134,17 @@ class Execution:
             raise CheckpointUnusable(f"the program does not know it ({error})") from error
         self._pen.load(list(tail))
         Replay(self, self._pen, self._open).walk_tail()
-        self._heard.extend(self.ledger.buffered(self._open.receivers))
+        self._heard.extend(self.ledger.signals.buffered(self._open.receivers))
         return self
 
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait."""
+        """The checkpoint for ``restore`` at this point; None where the program gives none or does not wait.
+
+        A run that carries signals has none: only functions begin new generations, and these give none.
+        """
         self.offered_at = self._pen.ledger.version
+        if self._pen.carried is not None:
+            return None
         ending = self.ending
         if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
             return None
@@ -142,6 +158,11 @@ class Execution:
     @property
     def ledger(self) -> Ledger:
         return self._pen.ledger
+
+    @property
+    def carried(self) -> CarriedSignals | None:
+        """The signals that it carries from earlier generations."""
+        return self._pen.carried
 
     @property
     def started(self) -> e.ExecutionStarted:

@@ -13,8 +13,10 @@ from holdfast.errors import AuthorError, Nondeterminism
 from holdfast.journal import events as e
 from holdfast.journal.blobs import fill
 from holdfast.journal.ledger import Ledger
+from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
+from holdfast.kernel.carried_signals import CarriedSignals, SignalsMissing
 from holdfast.kernel.commands import same
 
 Stamped = tuple[int, e.Event]
@@ -32,17 +34,32 @@ class Pen:
 
     ``clock`` is the worker's time. ``now`` is the time of recorded events: it never goes back, even where a clock was
     ahead and was set right. Timers and retries use ``clock``, or they would wait until it has caught up with ``now``.
+    ``carried`` are the signals that the start carries, and ``nodes`` the blobs of them at hand.
     """
 
-    __slots__ = ("_script", "_written", "cancel_reason", "clock", "halted", "ledger", "now", "recorded_at", "started")
+    __slots__ = (
+        "_script",
+        "_written",
+        "cancel_reason",
+        "carried",
+        "clock",
+        "halted",
+        "ledger",
+        "nodes",
+        "now",
+        "recorded_at",
+        "started",
+    )
 
     def __init__(self, run: PromiseId, now: int) -> None:
-        self.ledger = Ledger(run)
+        self.ledger = Ledger(run, read_carried=self._read_carried)
+        self.carried: CarriedSignals | None = None
+        self.nodes: dict[bytes, bytes] = {}
         self.now = self.clock = now
         self.recorded_at = 0  # the time of the last event that was handed out or loaded
         self.started: e.ExecutionStarted | None = None
         self.cancel_reason = ""
-        self.halted: AuthorError | None = None
+        self.halted: AuthorError | SignalsMissing | None = None
         self._script: deque[e.Entry] = deque()
         self._written: list[Stamped] = []
 
@@ -111,6 +128,10 @@ class Pen:
         if written:
             self.recorded_at = written[-1][0]
         return written
+
+    def _read_carried(self, signals: Payload) -> CarriedSignals:
+        self.carried = CarriedSignals(signals, self.nodes)
+        return self.carried
 
     def _remember(self, event: e.Event) -> None:
         if type(event) is e.CancelRequested:

@@ -12,6 +12,7 @@ from holdfast.journal import events as e
 from holdfast.journal.former import UNSAID, Answers, content_of, read_answers, read_former
 from holdfast.journal.payload import NOTHING, ONCE, Ok, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
+from holdfast.kernel.carried_signals import SignalsMissing
 from holdfast.kernel.commands import PATCH
 from holdfast.kernel.former_calls import FormerCalls, Met
 from holdfast.kernel.outstanding import Outstanding, Pending
@@ -230,7 +231,7 @@ class KernelScribe:
 
     def receive(self, name: str) -> tuple[PromiseId, Payload | None]:
         promise = self._allocate()
-        buffered = self._pen.ledger.oldest_unconsumed(name)
+        buffered = self._oldest(name)
         if buffered is None or name in self._open.receivers:  # an older receive goes first
             self._open.add_receive(promise, name)
             return promise, None
@@ -238,8 +239,15 @@ class KernelScribe:
         self._pen.command(e.SignalReceived(promise, name, payload, delivery))
         return promise, payload
 
+    def _oldest(self, name: str) -> tuple[int, Payload] | None:
+        try:
+            return self._pen.ledger.oldest_unconsumed(name)
+        except SignalsMissing as missing:
+            self._pen.halted = missing
+            raise Halt from None
+
     def is_buffered(self, name: str) -> bool:
-        return self._pen.ledger.oldest_unconsumed(name) is not None
+        return self._oldest(name) is not None
 
     def take_revision(self) -> Payload | None:
         """Receive the oldest revision of the run's code; None where there is none. For the kernel, not the program.

@@ -18,8 +18,10 @@ from holdfast.journal import cbor
 from holdfast.journal.blobs import needed
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.ledger_state import State, read, write
+from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable
+from holdfast.runs.carried import AHEAD, MARK, carried_by, read_ahead
 from holdfast.store import protocol as p
 
 FORMAT: Final = "holdfast checkpoint/2"
@@ -102,14 +104,29 @@ def blobs_needed(loaded: p.Loaded, run: PromiseId) -> list[bytes]:
 
 
 async def load(store: p.Store, runs: Sequence[p.Run], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
-    """The journals of these runs, or their checkpoints with the entries after, and the blobs that these need.
+    """The journals of these runs, or their checkpoints with the entries after, and the blobs that these need. Of the
+    signals that a run carries from earlier generations only some are read.
 
-    The ``whole`` journals are read where a checkpoint cannot be used.
+    The ``whole`` journals are read where a checkpoint cannot be used. Raises StoreCorrupt where one of those signals is
+    damaged.
     """
     loaded = await store.load([run.key for run in runs], whole=whole)
     for run in runs:
         journal = loaded.get(run.key)
         if journal is not None and (digests := blobs_needed(journal, PromiseId(run.root))):
             blobs = await store.blobs(run.key.tenant, digests)
-            loaded[run.key] = msgspec.structs.replace(journal, blobs=blobs)
+            journal = loaded[run.key] = msgspec.structs.replace(journal, blobs=blobs)
+        if journal is not None and (signals := carried_signals(journal, PromiseId(run.root))) is not None:
+            await read_ahead(store, run.key.tenant, signals, journal.blobs, AHEAD)
     return loaded
+
+
+def carried_signals(loaded: p.Loaded, run: PromiseId) -> Payload | None:
+    """The signals that a loaded journal begins with; None where it is damaged: who rebuilds the run reports that."""
+    first = loaded.segments[0] if loaded.segments else None
+    if first is None or first.first or MARK not in first.events:  # nearly always
+        return None
+    try:
+        return carried_by(decode_segment(first.events, run, 0))
+    except StoreCorrupt:
+        return None

@@ -241,7 +241,7 @@ class Advancer:
         except Exception as error:
             if held.gate is not None:
                 held.gate.undo_turn(before or ((), 0))
-            self._faults.engine_failed(held, "cannot be planned", error, arrivals)
+            self._faults.unplanned(held, arrivals, error)
 
     def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
@@ -345,7 +345,7 @@ class Advancer:
         try:
             self._executions.rebuild(held, [renewal.segment], renewal.blobs)
         except Exception as error:
-            self._parker.unbuilt(held, error)
+            self._faults.unbuilt(held, error)
         else:
             self._turn(held)
 

@@ -96,15 +96,18 @@ class Executions:
         held.live.checkpoint_bytes = len(row.data)
 
     def rebuild(self, held: Held, segments: Sequence[p.Segment], blobs: Mapping[bytes, bytes]) -> None:
-        """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, or the author's own error."""
+        """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, SignalsMissing, or the author's own
+        error."""
         entries = unseal(segments, held.id, blobs)
         started = entries[0].event if entries else None
         if not isinstance(started, e.ExecutionStarted):
             raise StoreCorrupt(f"the journal of run {held.key.run!r} has no beginning: restore it from a backup.")
+        if started.signals is not None:
+            held.learn_signals(started.signals, blobs)
         program = self._program(held, started.component_digest)
         self._watchdog.begin(held.key)
         try:
-            held.run_as(Execution.rebuild(held.id, program, entries, self.clock.now(), self._entropy))
+            held.run_as(Execution.rebuild(held.id, program, entries, self.clock.now(), self._entropy, held.signals))
         finally:
             self._watchdog.end()
 
@@ -113,7 +116,8 @@ class Executions:
         return self._catalogue.program(row.program_kind, row.workflow, digest, row.key.tenant, row.code_digest)
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
-        """One turn. Raises AuthorError where the workflow's code is at fault.
+        """One turn. Raises AuthorError where the workflow's code is at fault, SignalsMissing where more of what the run
+        carries must be read for it.
 
         What came of effects of cells is looked at first: what its executor did not sign is recorded as rejected.
         """

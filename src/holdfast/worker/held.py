@@ -9,11 +9,14 @@ from typing import Final, NamedTuple
 from holdfast.errors import EngineError
 from holdfast.gate.effects import Performable
 from holdfast.gate.run_calls import RunCalls
+from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, Begun, CancelArrived
 from holdfast.kernel.execution import Execution
+from holdfast.kernel.signal_nodes import at_hand
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
+from holdfast.runs.carried import AHEAD
 from holdfast.runs.lanes import CellOrigin
 from holdfast.runs.payload_room import PayloadPlace
 from holdfast.store.protocol import MACHINE, Advance, Governed, Key, Received, Renewal, Run
@@ -65,6 +68,7 @@ class Held:
         "is_offered",
         "key",
         "lineage",
+        "most_signals",
         "names",
         "parent",
         "parent_position",
@@ -76,6 +80,7 @@ class Held:
         "results",
         "row",
         "scheduled",
+        "signals",
         "steps",
         "taken_results",
         "through",
@@ -111,6 +116,8 @@ class Held:
         self.gate = RunCalls(run.writes) if run.governed else None
         self.lineage = 0
         self.names: dict[str, str | None] = {}  # what the store was asked for the present turn
+        self.signals: dict[bytes, bytes] = {}  # the blobs at hand of the signals that it carries
+        self.most_signals = AHEAD  # how many of these blobs are kept, and read when one is missing
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
         self.inherited: set[PromiseId] | None = None  # the steps that its holder before may have begun
         self.inline: Mapping[PromiseId, Performable] = _NO_STEPS  # the steps that its body brought along, by call
@@ -191,6 +198,14 @@ class Held:
         self.execution = None
         self.fresh = True
 
+    def learn_signals(self, carried: Payload, blobs: Mapping[bytes, bytes]) -> None:
+        """Take in blobs of the signals that it carries. What was there for earlier generations alone is forgotten now
+        and then: each time that there is twice as much as was kept then."""
+        self.signals.update(blobs)
+        if len(self.signals) > 2 * self.most_signals:
+            self.signals = at_hand(carried, self.signals)[0]
+            self.most_signals = max(self.most_signals, len(self.signals))
+
     def warm_up(self) -> None:
         """Go on with the execution that was kept for it."""
         if self.warm is None:
@@ -206,6 +221,8 @@ class Held:
         if self.poison is not None:
             execution.program.poison = self.poison  # type: ignore[attr-defined]  # a lane's
         self.lineage = lineage_of(execution.started.idempotency_key)
+        if execution.carried is not None:
+            self.signals = execution.carried.nodes
 
     def take_in(self, inbox: list[Received], recorded: Recorded | None = None) -> None:
         """Add messages from the inbox, each once. What was meant for an earlier lineage is of no use to this one.

@@ -14,7 +14,8 @@ from holdfast.gate.run_calls import Closing
 from holdfast.journal.quotes import SHORTEST, forms_of, without_forms
 from holdfast.journal.secrecy import secrets_of
 from holdfast.kernel.arrivals import Arrival
-from holdfast.runs.checkpoints import load
+from holdfast.runs.carried import read_all
+from holdfast.runs.checkpoints import carried_signals, load
 from holdfast.runs.log_records import about
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
@@ -106,6 +107,10 @@ class Parker:
         try:
             reading = partial(load, self._store, [held.row], whole=True)
             loaded = (await patiently(reading, unless=(StoreCorrupt,))).get(held.key)
+            signals = None if loaded is None else carried_signals(loaded, held.id)
+            if signals is not None:
+                reading_all = partial(read_all, self._store, held.key.tenant, signals)
+                held.learn_signals(signals, await patiently(reading_all, unless=(StoreCorrupt,)))
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
             if not held.dropped:

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 from holdfast.errors import AuthorError, StoreCorrupt, WorkflowUnknown
+from holdfast.kernel.carried_signals import SignalsMissing
 from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.programs.machine.proposals import WAITS
-from holdfast.runs.checkpoints import load
+from holdfast.runs.carried import read_ahead
+from holdfast.runs.checkpoints import carried_signals, load
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
@@ -61,6 +63,8 @@ class Rebuilder:
                 held.warm_up()
         except CheckpointUnusable:
             self._background(self._load_whole(held, inbox, recorded))
+        except SignalsMissing as lack:
+            self._background(self._load_whole(held, inbox, recorded, lack))
         except AuthorError as error:
             self._offer(held, describe(error), partial(self._parker.unbuilt, held, error, inbox))
         except Exception as error:
@@ -77,9 +81,15 @@ class Rebuilder:
             else:
                 take_in()
 
-    async def _load_whole(self, held: Held, inbox: list[p.Received], recorded: Recorded | None) -> None:
-        """A checkpoint was of no use: rebuild the run from its whole journal."""
-        if (loaded := await self._whole(held)) is not None:
+    async def _load_whole(
+        self,
+        held: Held,
+        inbox: list[p.Received],
+        recorded: Recorded | None,
+        missing: SignalsMissing | None = None,
+    ) -> None:
+        """A checkpoint was of no use, or too few carried signals were read: rebuild the run from its whole journal."""
+        if (loaded := await self._whole(held, missing)) is not None:
             self._push(partial(self.enter, held, loaded, inbox, recorded))
 
     async def cancel_first(self, held: Held) -> None:
@@ -100,8 +110,12 @@ class Rebuilder:
         if not held.dropped:
             await self._turn_again(held)
 
-    async def _turn_again(self, held: Held) -> None:
-        if (loaded := await self._whole(held)) is not None:
+    async def read_signals(self, held: Held, missing: SignalsMissing) -> None:
+        """The turn of a run failed because too few of the signals that it carries were read: take it with more."""
+        await self._turn_again(held, missing)
+
+    async def _turn_again(self, held: Held, missing: SignalsMissing | None = None) -> None:
+        if (loaded := await self._whole(held, missing)) is not None and not held.dropped:
             self._push(partial(self._again, held, loaded))
 
     def _again(self, held: Held, loaded: p.Loaded) -> None:
@@ -109,22 +123,37 @@ class Rebuilder:
             return
         try:
             self._executions.rebuild(held, loaded.segments, loaded.blobs)
+        except SignalsMissing as missing:
+            self._background(self.read_signals(held, missing))
         except Exception as error:
             self._parker.unbuilt(held, error)
         else:
             held.committing = False
             self._turn(held)
 
-    async def _whole(self, held: Held) -> p.Loaded | None:
-        """The whole journal of a held run; None where it is lost, or parked because it cannot be read."""
+    async def _whole(self, held: Held, missing: SignalsMissing | None = None) -> p.Loaded | None:
+        """The whole journal of a held run, and twice as many of its carried signals as before where one is ``missing``;
+        None where it is lost, or parked because it cannot be read."""
         try:
             reading = partial(load, self._store, [held.row], whole=True)
             loaded = await patiently(reading, unless=(StoreCorrupt,))
+            if missing is not None and (found := loaded.get(held.key)) is not None:
+                await self._read_more(held, found, missing)
         except Exception as error:
             if not held.dropped:
                 self._parker.unreadable(held, "journal", error)
             return None
         return loaded.get(held.key)
+
+    async def _read_more(self, held: Held, loaded: p.Loaded, missing: SignalsMissing) -> None:
+        if (signals := carried_signals(loaded, held.id)) is None:
+            return
+        held.learn_signals(signals, loaded.blobs)
+        held.most_signals *= 2
+        reading = partial(
+            read_ahead, self._store, held.key.tenant, signals, held.signals, held.most_signals, missing.blob
+        )
+        await patiently(reading, unless=(StoreCorrupt,))
 
     def _offer(self, held: Held, reason: str, otherwise: Callable[[], None]) -> None:
         self._background(self._handovers.offer(held, reason, otherwise))

@@ -9,12 +9,14 @@ import msgspec
 
 from holdfast.gate.run_calls import Closing
 from holdfast.journal import events as e
+from holdfast.journal.blobs import THRESHOLD_BYTES
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.program import Continued
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
+from holdfast.kernel.signal_writer import PIECE_SIGNALS, NextSignals, carry
 from holdfast.kernel.waits import Wait
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
@@ -23,6 +25,7 @@ from holdfast.runs.kinds.kind import Errand, Kind, Pins, Place
 from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
 from holdfast.runs.lanes import LANE_DIGEST
 from holdfast.runs.segments import seal
+from holdfast.runs.signals import RESERVED
 from holdfast.store.protocol import (
     FUNCTION,
     Advance,
@@ -216,12 +219,12 @@ def plan(
 ) -> Plan:
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
 
-    Without a ``gate`` nothing is judged: for a turn that only records what has happened.
+    Without a ``gate`` nothing is judged: for a turn that only records what has happened. Raises SignalsMissing.
     """
-    requests = _SortedRequests(held, now, pins, gate)
-    requests.take_in(execution, turn)
     ending = terminal_of(turn)
     renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
+    requests = _SortedRequests(held, now, pins, gate)
+    requests.take_in(execution, turn)
     carried_on = None if renewal is not None else ending
     if carried_on is not None and held.parent is not None:
         id = f"ended:{held.id}:{held.generation}:{held.row.created_at}"  # if it was deleted, its next one is another
@@ -336,7 +339,7 @@ def _continues(ending: e.Event) -> bool:
 
 def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins) -> Renewal:
     """The next generation's first segment: its start, the signals that nobody received, and a cancellation
-    that came too late for the program."""
+    that came too late for the program. Many signals are carried by the start; see ``carried_signals``."""
     ending = terminal_of(turn)
     assert isinstance(ending, e.ExecutionCompleted)
     is_function = held.row.program_kind == FUNCTION  # the others go on with the code that they pinned
@@ -344,17 +347,32 @@ def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins)
     key = idempotency_key(held.key, held.generation + 1)
     parent = execution.started.parent_id
     root = PromiseId.of_run(digest, parent, key)
-    carried = execution.ending.carried if isinstance(execution.ending, Continued) else None
-    started = e.ExecutionStarted(digest, Payload(ending.result.data), parent, key, e.EDITION, carried)
-    stamped: list[tuple[int, e.Event]] = [(now, started)]
+    undone = execution.ending.carried if isinstance(execution.ending, Continued) else None
+    left, (signals, blobs) = _left(execution)
+    input = Payload(ending.result.data)
+    start = e.ExecutionStarted(digest, input, parent, key, e.EDITION, undone, signals=signals)
+    stamped: list[tuple[int, e.Event]] = [(now, start)]
     counts: dict[str, int] = {}
-    for name, payload in execution.ledger.unconsumed():
-        if name == e.RETRY:  # it was about calls of the generation that ends
-            continue
+    for name, payload in left:
         counts[name] = counts.get(name, 0) + 1
         stamped.append((now, e.SignalDelivered(name, payload, counts[name])))
     if turn.unheard is not None:
         stamped.append((now, e.CancelRequested(turn.unheard.reason)))
-    blobs: dict[bytes, bytes] = {}
     segment: Segment = seal(stamped, 0, GENESIS, blobs)
     return Renewal(root.root, segment, blobs)
+
+
+def _left(execution: Execution) -> tuple[list[tuple[str, Payload]], NextSignals]:
+    """The signals that nobody received: those that are delivered once more, and those that the start carries.
+
+    The engine's own are always delivered, but for answers about calls of the generation that ends.
+    """
+    ledger, before = execution.ledger, execution.carried
+    taken = ledger.signals.carried_and_received()
+    left = [signal for signal in ledger.signals.unconsumed() if signal[0] != e.RETRY]
+    is_few = len(left) <= PIECE_SIGNALS and sum(len(payload.data) for _, payload in left) <= THRESHOLD_BYTES
+    if is_few and (before is None or before.size == sum(taken.values())):
+        return left, NextSignals(None, {})
+    own = [signal for signal in left if signal[0].startswith(RESERVED)]
+    others = [signal for signal in left if not signal[0].startswith(RESERVED)]
+    return own, carry(before, taken, others)

@@ -182,6 +182,7 @@ class Hand:
     def _rebuild(self, held: Held, segments: Iterable[p.Segment], blobs: Any) -> None:
         self.roots[held.key, held.generation] = held.id.root
         self.traces[held.key] = Trace()  # of a body that may never begin
+        held.signals.update(self._blobs)  # nobody can wait here for those that were not read ahead
         try:
             self._executions.rebuild(held, list(segments), blobs)
         except HoldfastError as error:
@@ -342,9 +343,18 @@ class Hand:
             origin = origin_of(generation, (key, generation) in self.retried)
             notes = self.ended.get((key, generation))
             found.append(
-                Life(origin, self.journal(key, generation), self.traces[key].notes if notes is None else notes)
+                Life(
+                    origin,
+                    self.journal(key, generation),
+                    self.traces[key].notes if notes is None else notes,
+                    self._blobs,
+                )
             )
         return found
+
+    @property
+    def _blobs(self) -> dict[bytes, bytes]:
+        return {digest: data for (_, digest), data in self.store._tables.blobs.items()}
 
     def check_replay(self, run: p.Run) -> None:
         """L6, for this run as it stands."""
@@ -352,8 +362,9 @@ class Hand:
         stirred = self._stir()
         live = self.held[key].live if key in self.held else self._warm[key][0].execution
         try:
+            entries = self.journal(key, run.generation)
             other = Execution.rebuild(
-                PromiseId(run.root), play.program(), self.journal(key, run.generation), self.clock.now(), self._entropy
+                PromiseId(run.root), play.program(), entries, self.clock.now(), self._entropy, self._blobs
             )
             more = other.advance([], self.clock.now(), resume=False).events
         except HoldfastError as error:

@@ -12,6 +12,7 @@ import cbor2
 
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Ok
+from tests import carried
 from tests.laws.sagas.lives import DOING, UNDOING, Call, Life, calls, how_ended
 from tests.laws.sagas.play import Note, key_of
 from tests.laws.sagas.violation import Violation
@@ -249,9 +250,8 @@ def _judge_ending(run: str, account: Account) -> None:
 def deliveries(life: Life) -> dict[str, list[str]]:
     """What was delivered to this generation, by name, in order."""
     found: dict[str, list[str]] = defaultdict(list)
-    for entry in life.entries:
-        if isinstance(entry.event, e.SignalDelivered):
-            found[entry.event.signal_name].append(cbor2.loads(entry.event.payload.data))
+    for event in carried.deliveries(life.entries, life.blobs):
+        found[event.signal_name].append(cbor2.loads(event.payload.data))
     return found
 
 

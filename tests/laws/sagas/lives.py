@@ -23,6 +23,7 @@ class Life(msgspec.Struct):
     origin: str
     entries: list[e.Entry]
     notes: list[Note]
+    blobs: dict[bytes, bytes] = {}  # of the signals that it carries
 
 
 def origin_of(generation: int, retried: bool) -> str:

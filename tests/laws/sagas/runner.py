@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.kernel.execution import Halt
+from tests.carried import limits_of
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.schedule import Schedule
@@ -44,7 +45,7 @@ class Broken(msgspec.Struct):
 def play(tree: t.Node, seed: int, *, whole: bool = False, reached: Counter[str] | None = None) -> Broken | None:
     """Play a program by hand, or on the ``whole`` engine, as a seed says; gives what it breaks."""
     player = Whole(tree, seed) if whole else Schedule(tree, seed)
-    with _quietly():
+    with _quietly(), limits_of(seed):
         try:
             player.play()
         except Violation as violation:

@@ -246,7 +246,8 @@ class Whole:
             root = PromiseId(self.store._roots[key, generation])
             begun.clear()
             try:
-                execution = Execution.rebuild(root, play.program(), entries, 0, self.source)
+                blobs = {digest: data for (_, digest), data in self.store._tables.blobs.items()}
+                execution = Execution.rebuild(root, play.program(), entries, 0, self.source, blobs)
                 more = execution.advance([], 0, resume=False).events
             except HoldfastError as error:
                 raise Violation("L6", f"run {key.run} replays to something else: {error}") from None
@@ -254,5 +255,5 @@ class Whole:
                 raise Violation("L6", f"run {key.run}, generation {generation} replays to another end")
             notes = list(begun[-1].notes) if begun else []
             execution.program.close()
-            lives.append(Life(origin_of(generation, (key, generation) in self.store.retried), entries, notes))
+            lives.append(Life(origin_of(generation, (key, generation) in self.store.retried), entries, notes, blobs))
         return lives

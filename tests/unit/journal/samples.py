@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.journal import events as e
-from holdfast.journal.payload import CONTINUED, Err, Failure, Ok, Payload, RetryPolicy
+from holdfast.journal.payload import CONTINUED, SIGNALS, Err, Failure, Ok, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 
 RUN: Final = PromiseId.of_run("digest", None, "key")
@@ -60,6 +60,7 @@ SAMPLES: Final[list[e.Event]] = [
     *FIRST_SAMPLES,
     e.ExecutionStarted("digest", VALUE, None, "key", 1, Payload(b"\x80")),
     e.ExecutionStarted("digest", VALUE, None, "key", 1, None, (e.Inherited(3, "other", b"r" * 32),)),
+    e.ExecutionStarted("digest", VALUE, None, "key", 2, signals=Payload(b"\x82\x05\x41\x00", SIGNALS)),
     e.InvokeStarted(at(0), 1, begun_before=True),
     e.InvokeScheduled(at(1), "step", "refund", Payload(b"\x82\x80\xa0"), POLICY, at(0)),
     e.ExecutionAwaiting((at(0), at(4)), e.Any(), (e.Signal("approval", at(4)),)),

@@ -200,7 +200,7 @@ def test_signals_are_consumed_in_order_and_the_rest_is_kept() -> None:
     ledger = ledger_of([STARTED, delivered(), e.SignalDelivered("go", OTHER, 2), received(0)])
     assert ledger.oldest_unconsumed("go") == (2, OTHER)
     assert ledger.next_delivery("go") == 3
-    assert ledger.unconsumed() == [("go", OTHER)]
+    assert ledger.signals.unconsumed() == [("go", OTHER)]
     assert ledger.oldest_unconsumed("stop") is None
 
 

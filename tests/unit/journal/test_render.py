@@ -40,6 +40,7 @@ LINES = [
     "#0 taken from join set #5",
     "started(1)",
     "started(1)",
+    "started(1), with 5 signals that were not received before",
     "#0 attempt 1 started again",
     "step refund() scheduled at #1 to undo #0",
     "waiting for any of #0, #4 (signals 'approval' at #4)",

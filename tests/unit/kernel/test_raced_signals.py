@@ -104,7 +104,7 @@ def test_a_run_that_continues_as_new_leaves_the_signal_it_did_not_see() -> None:
     run.advance()
     run.advance(signal("left", 1), signal("right", 2))
     assert run.ended
-    assert [name for name, _ in run.execution.ledger.unconsumed()] == ["right"]
+    assert [name for name, _ in run.execution.ledger.signals.unconsumed()] == ["right"]
 
 
 def test_receives_are_named_in_the_journal() -> None:

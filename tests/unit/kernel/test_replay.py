@@ -336,7 +336,7 @@ def test_continue_as_new_hands_the_arguments_over() -> None:
     assert isinstance(last, e.ExecutionCompleted)
     assert last.result.codec == CONTINUED
     assert decode(last.result) == [[2], {}]
-    assert [name for name, _ in run.execution.ledger.unconsumed()] == ["go"]
+    assert [name for name, _ in run.execution.ledger.signals.unconsumed()] == ["go"]
     check_replay(run)
 
 

@@ -71,7 +71,7 @@ def test_a_signal_nobody_waits_for_is_kept_without_resuming() -> None:
     run.advance()
     run.advance(signal("item", 1))
     assert run.names()[-1] == "SignalDelivered"
-    assert run.execution.ledger.unconsumed()[0][0] == "item"
+    assert run.execution.ledger.signals.unconsumed()[0][0] == "item"
     check_replay(run)
 
 

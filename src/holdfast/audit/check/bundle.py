@@ -23,6 +23,7 @@ from holdfast.audit.check.chain import verify_audit
 from holdfast.audit.check.claims import Claim, Findings, Verdict
 from holdfast.audit.check.consistency import reconcile
 from holdfast.audit.check.definitions import check_definitions
+from holdfast.audit.check.signals import check_signals
 from holdfast.audit.check.trust import ReaderKeys, trust
 from holdfast.audit.check.users import check_users
 from holdfast.audit.facts import CostLine
@@ -229,7 +230,9 @@ class _Bundle:
                 raw = self._files.get(evidence.journal_name(number), b"")
                 text = f"the bytes of the journal of generation {number} give its hashes and its outline."
                 if self._findings.judge("values", _raw_problem(journal, raw, hidden), text):
-                    check_answers(_raw_entries(journal, raw), recorded, self._blobs(), self._findings)
+                    entries, blobs = _raw_entries(journal, raw), self._blobs()
+                    check_answers(entries, recorded, blobs, self._findings)
+                    check_signals(number, entries, blobs, self._findings)
         if not self._manifest.values:
             self._findings.not_proved(
                 "values",

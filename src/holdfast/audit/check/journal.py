@@ -11,8 +11,10 @@ from holdfast.journal import events as e
 from holdfast.journal.ledger import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Cancelled, Completed, Failed, Status
+from holdfast.kernel.carried_signals import CarriedSignals
 from holdfast.kernel.waits import Wait
 from holdfast.runs.birth import idempotency_key, lineage_of
+from holdfast.runs.carried import read_all
 from holdfast.runs.journals import check_chain
 from holdfast.store.protocol import ENDED, Key, Run, Standing, Store
 
@@ -54,11 +56,15 @@ async def verify_run(store: Store, run: Run) -> RunCheck:
 
 
 async def _verify(store: Store, run: Run) -> RunCheck:
-    ledger = Ledger(PromiseId(run.root))
+    nodes: dict[bytes, bytes] = {}
+    ledger = Ledger(PromiseId(run.root), read_carried=lambda signals: CarriedSignals(signals, nodes))
     if problem := _row_problem(run):
         return RunCheck(run.key, 0, problem)
     try:
         async for entry in check_chain(store, run):
+            if isinstance(entry.event, e.ExecutionStarted) and (signals := entry.event.signals) is not None:
+                nodes |= await read_all(store, run.key.tenant, signals)
+                CarriedSignals(signals, nodes).check()
             ledger.append(entry.event, entry.timestamp, entry.sequence)
             if isinstance(entry.event, e.ExecutionStarted):
                 check_root(run, entry.event)

@@ -19,6 +19,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.kernel.execution import Execution
 from holdfast.runs import journals
+from holdfast.runs.carried import carried_by, read_all
 from holdfast.store.protocol import ENDED, Key, Run, Status
 
 _CONTEXT: Final = 3
@@ -80,7 +81,8 @@ async def replay_run(app: Holdfast, run: Run) -> ReplayResult:
         return finding
     finding.changed = run.code_digest is None and pinned not in ("", app.catalogue.pin(run.workflow).digest)
     try:
-        Execution.rebuild(PromiseId(run.root), program, entries, app.clock.now(), app.entropy)
+        signals = await read_all(app.store, run.key.tenant, carried_by(entries))
+        Execution.rebuild(PromiseId(run.root), program, entries, app.clock.now(), app.entropy, signals)
     except Nondeterminism as difference:
         finding.problem = str(difference)
         finding.sequence, finding.recorded = difference.sequence, difference.recorded

@@ -23,6 +23,7 @@ from holdfast.programs.function.reversal import REVERSE
 from holdfast.runs import journals
 from holdfast.runs.addresses import has_dots
 from holdfast.runs.birth import check_id, idempotency_key
+from holdfast.runs.carried import read_all
 from holdfast.runs.kinds.table import is_gated
 from holdfast.runs.lanes import refuse_lane
 from holdfast.runs.reroot import reroot
@@ -64,7 +65,7 @@ class Repairs:
             entries = _without_attempts(entries, promise)
         fresh = p.Key(key.tenant, await self._fork_id(key, chosen))
         root = PromiseId.of_run(started_of(entries).component_digest, None, idempotency_key(fresh))
-        blobs: dict[bytes, bytes] = {}
+        blobs = await read_all(self._app.store, key.tenant, started_of(entries).signals)
         own = e.Inherited(sequence, started_of(entries).idempotency_key, run.root)
         segment = seal(_stamped(with_parts(entries, own), root, idempotency_key(fresh)), 0, GENESIS, blobs)
         # The fork is later than all that it inherits, even where the clocks of workers were ahead.

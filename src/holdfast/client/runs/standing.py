@@ -16,6 +16,7 @@ from holdfast.kernel.program import Program
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.definition.recorded_tools import RecordedTools
+from holdfast.runs.carried import read_all
 from holdfast.runs.checkpoints import load, unseal_checkpoint
 from holdfast.runs.journals import read
 from holdfast.runs.program_names import DEFINITION
@@ -39,7 +40,8 @@ async def program_at(app: Holdfast, row: p.Run, version: int | None = None) -> P
     if not isinstance(started, e.ExecutionStarted):
         raise RunNotFound(f"run {row.key.run!r} has no journal that could be read")
     program = await _program(app, row, started.component_digest, entries)
-    Execution.rebuild(PromiseId(row.root), program, entries, app.clock.now(), app.entropy)
+    signals = await read_all(app.store, row.key.tenant, started.signals)
+    Execution.rebuild(PromiseId(row.root), program, entries, app.clock.now(), app.entropy, signals)
     return program
 
 

@@ -15,7 +15,9 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
+from holdfast.kernel.carried_signals import CarriedSignals
 from holdfast.runs import messages
+from holdfast.runs.carried import read_all
 from holdfast.store.protocol import Message, Run, Store
 
 
@@ -40,7 +42,11 @@ async def unreceived(store: Store, run: Run, entries: Iterable[e.Entry]) -> list
     waiting: dict[tuple[str, int], _Sent] = {}
     for entry in entries:
         event = entry.event
-        if isinstance(event, e.SignalDelivered) and event.signal_name != e.RETRY:  # which is never received
+        if isinstance(event, e.ExecutionStarted) and event.signals is not None:
+            nodes = await read_all(store, run.key.tenant, event.signals)
+            for name, number, payload in CarriedSignals(event.signals, nodes).signals():
+                waiting[name, number] = _Sent(name, payload, entry.timestamp, delivered=True)
+        elif isinstance(event, e.SignalDelivered) and event.signal_name != e.RETRY:  # which is never received
             sent = _Sent(event.signal_name, event.payload, entry.timestamp, delivered=True)
             waiting[event.signal_name, event.delivery_id] = sent
         elif isinstance(event, e.SignalReceived):

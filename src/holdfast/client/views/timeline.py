@@ -17,7 +17,7 @@ from holdfast.client.views.times import clock, iso, length, moment, span
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.render import arguments, cut, outcome, payload, revision
+from holdfast.journal.render import arguments, carried, cut, outcome, payload, revision
 from holdfast.journal.secrecy import visible
 from holdfast.kernel.commands import PATCH
 from holdfast.runs.kinds.table import is_gated, readable_kind
@@ -75,8 +75,8 @@ class Fold:
         at = moment(entry.timestamp)
         event = visible(entry.event)
         match event:
-            case e.ExecutionStarted(input=input):
-                self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
+            case e.ExecutionStarted(input=input, signals=signals):
+                self._add(Item("started", "started", at, detail=f"({arguments(input)}){carried(signals)}"))
             case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name):
                 line = readable_kind(kind).show(event)
                 item = Item(kind, name, at, "open", line.detail, position=promise.path[-1], label=line.label)
@@ -137,9 +137,9 @@ class Fold:
         if isinstance(event, e.SignalDelivered):
             kind = "revision" if is_revision else "delivery"
             self.delivered[key] = self._add(Item(kind, name, at, "open", f"{value}, not received yet"))
-        elif key in self.delivered:
-            item = self.delivered.pop(key)
-            item.state, item.until, item.detail = "done", at, value
+            return
+        item = self.delivered.pop(key, None) or self._add(Item("delivery", name, at))  # it came to a generation before
+        item.state, item.until, item.detail = "done", at, value
 
     def _end(self, event: e.Event, at: datetime) -> None:
         for item in self.open.values():

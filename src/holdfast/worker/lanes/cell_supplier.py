@@ -147,7 +147,7 @@ class CellSupplier:
 def _arrived(held: Held) -> tuple[list[tuple[str, Payload]], list[PromiseId]]:
     """What the next turn delivers to the program: the events, and the settled promises."""
     execution = held.live
-    heard = [each for each in execution.ledger.unconsumed() if each[0] in _HEARD]
+    heard = [each for each in execution.ledger.signals.unconsumed() if each[0] in _HEARD]
     settled = execution.undelivered()
     for each in held.arrivals:
         if type(each) is SignalArrived:
