@@ -82,7 +82,7 @@ def test_each_name_is_a_queue_over_all_generations(names: int, seed: int, monkey
         for limit in ("PIECE_SIGNALS", "PIECES"):
             monkeypatch.setattr(signal_writer, limit, 3)
     generations = Generations()
-    for _ in range(40):
+    for _ in range(25):
         taken = {}
         for name in sorted(generations.queues):
             if generations.carried is not None and chance.random() < 0.4:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from holdfast.worker import rebuilder
 from holdfast.worker.held import Held
 from tests.carried import small_limits
 from tests.operations import counted_lines
+from tests.scope import volume
 from tests.unit.worker.ground import Ground, kill, rested
 
 MANY = 66
@@ -152,7 +155,43 @@ async def two(*, begun: bool = False) -> list[int]:
     return [first, second, *[await receive("item", int) for _ in range(count)]]
 
 
-EVERY = (one_by_one, add_up, add_up_names, with_work, drain, by_name, two, lengths, hurried)
+@step(name="carried.may_fail")
+async def may_fail(seed: int) -> None:
+    """Fails the first time."""
+    if seed not in FAILED:
+        FAILED.add(seed)
+        raise TerminalError("the first time")
+
+
+FAILED: set[int] = set()
+NAMES = ("a", "b", "c", "d", "e")
+GENERATIONS = 8
+
+
+@workflow(name="carried.wandering")
+async def wandering(seed: int, generation: int, got: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Receives now and then, of any name and not for long, over some generations; in the last one all that is left.
+
+    That one may fail and be retried. One before would lose what was sent in the moment of its failure.
+    """
+    chance = random.Random(f"{seed} {generation}")
+    if generation == GENERATIONS:
+        await receive("end")
+    for name in NAMES if generation == GENERATIONS else chance.choices(NAMES, k=chance.randint(0, 6)):
+        if chance.random() < 0.2:
+            await asyncio.sleep(chance.choice([1, 40]))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                for _ in range(chance.choice([1, 1, 2, 9])) if generation < GENERATIONS else count():
+                    got.append((name, await receive(name, int)))
+    if generation < GENERATIONS:
+        continue_as_new(seed, generation + 1, got)
+    if chance.random() < 0.5:
+        await may_fail(seed)
+    return got
+
+
+EVERY = (wandering, one_by_one, add_up, add_up_names, with_work, drain, by_name, two, lengths, hurried)
 
 
 def one_name(_number: int) -> str:
@@ -281,6 +320,44 @@ def test_a_large_payload_is_carried_and_read_when_it_is_received(virtual: Ground
             return found
 
     assert virtual.play(play) == [30_000 + 2_000 * number for number in range(8)]
+
+
+@pytest.mark.parametrize("seed", range(volume(6, 300)))
+def test_random_generations_receive_what_was_sent(virtual: Ground, seed: int) -> None:
+    """Whoever dies, is paused or fails in between: of each name all signals, each once, in the order of sending."""
+
+    async def play(ground: Ground) -> None:
+        chance = random.Random(seed)
+        sent: list[tuple[str, int]] = []
+        async with ground.engine(*EVERY) as app:
+            await app.start(wandering, seed, 0, [], id="one")
+        while len(sent) < 60:
+            async with ground.engine(*EVERY) as app:
+                run = app.run("one")
+                for _ in range(chance.randint(1, 6)):
+                    for _ in range(chance.choice([0, 1, 3, 12])):
+                        sent.append((chance.choice(NAMES), len(sent)))
+                        await run.signal(*sent[-1])
+                    await asyncio.sleep(chance.choice([0.001, 1, 100]))
+                    if chance.random() < 0.1:
+                        await run.pause(by="ann")
+                        await run.resume(by="ann")
+                assert (await run.verify()).good
+                kill(app)
+        async with ground.engine(*EVERY) as app:
+            run = app.run("one")
+            await run.signal("end")
+            with suppress(RunFailed):
+                await run.result()
+            if seed in FAILED:
+                await run.retry(by="ann")
+            got: list[list[Any]] = await run.result()
+            assert (await run.verify()).good
+            for name in NAMES:
+                assert [number for each, number in got if each == name] == [at for each, at in sent if each == name]
+
+    with small_limits(most_delivered=seed % 4):
+        virtual.play(play)
 
 
 # -- growth ------------------------------------------------------------------------------------------------------------

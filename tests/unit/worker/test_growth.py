@@ -21,7 +21,7 @@ from holdfast.store.sqlite.store import SqliteStore
 from tests.operations import Count, counted_lines
 from tests.scope import one_stays
 from tests.unit.worker.asking_people import Review
-from tests.unit.worker.ground import Ground, kill, policy_of, until
+from tests.unit.worker.ground import Ground, asking, kill, policy_of, until
 
 SMALL = 40
 LARGE = 160
@@ -56,6 +56,14 @@ async def forms(count: int) -> int:
 @workflow(name="growth.form_after_form")
 async def form_after_form(count: int) -> int:
     await ask(f"form {count}", Review, groups=["g"])
+    if count > 1:
+        continue_as_new(count - 1)
+    return 0
+
+
+@workflow(name="growth.act_after_act")
+async def act_after_act(count: int) -> int:
+    await act(count)
     if count > 1:
         continue_as_new(count - 1)
     return 0
@@ -115,6 +123,31 @@ def test_an_answer_to_a_form_reads_the_entries_of_its_task_alone(
 
     small, large = asyncio.run(answer(SMALL)), asyncio.run(answer(LARGE))
     assert small >= 2 * SMALL, "each answer is held against its entries"
+    assert large <= 1.2 * TIMES * small
+
+
+@pytest.mark.parametrize("way", ["together", "by generation"])
+def test_an_approval_reads_the_entries_of_its_task_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """However many acts the run waits to do, at once or in its earlier generations."""
+
+    async def approve(count: int) -> int:
+        policy = asking("low", candidates=["ann"])
+        async with Holdfast(f"sqlite:///{tmp_path / str(count)}.db", policy=policy, options=OPTIONS) as app:
+            assert app.worker is not None
+            held = app.worker.advancer.held
+            with entries_read(monkeypatch) as read:
+                run = await app.start(wide if way == "together" else act_after_act, count, id="asking")
+                for _ in range(1 if way == "together" else count):
+                    for task in await open_tasks(app, run.id, count if way == "together" else 1):
+                        await app.tasks.approve(task, by="ann")
+                        await until(app, lambda: run.key not in held)
+                await run.result(30)
+            return read.total
+
+    small, large = asyncio.run(approve(SMALL)), asyncio.run(approve(LARGE))
+    assert small >= SMALL, "each approval is held against its entries"
     assert large <= 1.2 * TIMES * small
 
 
