@@ -78,6 +78,7 @@ BUNDLES: Final = Judge("bundles", ("tests/unit/audit/test_bundle_check.py",))
 
 CANCELS_FIRST: Final = Judge("cancels first", ("tests/unit/kernel/test_cancel_first.py",))
 PARKED: Final = Judge("parked", ("tests/unit/worker/test_cancelled_while_parked.py",))
+MISSING_UNDOS: Final = Judge("missing undos", ("tests/unit/worker/test_missing_undos.py", "-k", "memory and can_undo"))
 CLOCKS: Final = Judge("clocks", ("tests/unit/worker/test_stopped_clocks.py",))
 FORKED: Final = Judge("forked", ("tests/unit/worker/test_forked_definitions.py",))
 
@@ -720,6 +721,13 @@ MUTANTS: Final = (
         (PARKED,),
     ),
     Mutant(
+        "an-undo-without-its-step-fails",
+        "src/holdfast/worker/handovers.py",
+        "if is_undo and is_performed(request) and not self._effects.has(request.function_name):",
+        "if is_undo and is_performed(request) and self._effects.has(request.function_name) is None:",
+        (MISSING_UNDOS,),
+    ),
+    Mutant(
         "a-cancellation-during-the-parking-waits-for-a-person",
         "src/holdfast/worker/parker.py",
         "heard=max(heard, held.through, held.row.arrived),",
@@ -955,8 +963,8 @@ MUTANTS: Final = (
     Mutant(
         "what-holds-a-child-is-not-explained",
         "src/holdfast/client/runs/explanation.py",
-        "for child in open_children[:SHOWN] if depth else []:",
-        "for child in open_children[:SHOWN] if depth > DEEPEST else []:",
+        "for other in list(below.values())[:SHOWN] if len(above) <= DEEPEST else []:",
+        "for other in list(below.values())[:SHOWN] if len(above) > DEEPEST else []:",
         (TREES,),
     ),
     Mutant(
