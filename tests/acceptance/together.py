@@ -24,8 +24,8 @@ from holdfast import Holdfast
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Store
 from holdfast.testing.postgres import PostgresServer
+from tests.scope import one_stays
 
-STORES: Final = ("memory", "sqlite", "postgres")
 APART_SECONDS: Final = 0.06
 """Cases begin one after the other: they would wake up in the same moment otherwise, and delay each other."""
 
@@ -92,7 +92,7 @@ def together(case: Case) -> Callable[..., None]:
     test.__name__ = test.__qualname__ = case.__name__
     test.__doc__, test.__module__ = case.__doc__, case.__module__
     test.case = case  # type: ignore[attr-defined]
-    marked: Callable[..., None] = pytest.mark.parametrize("store", STORES)(test)
+    marked: Callable[..., None] = pytest.mark.parametrize("store", one_stays(["sqlite", "memory", "postgres"]))(test)
     return marked
 
 
