@@ -163,9 +163,10 @@ def test_the_doctor_accepts_a_fresh_backup(tmp_path: Path) -> None:
     live, copy = tmp_path / "live.db", tmp_path / "copy.db"
 
     async def main() -> None:
+        async with Holdfast(sqlite_url(live), worker=False) as app:
+            await app.start("compact.elsewhere", id="ready")
         async with Holdfast(sqlite_url(live), workflows=[filling]) as app:
             await (await app.start(filling, 1, id="one")).result()
-            await app.start("compact.elsewhere", id="ready")
             await asyncio.to_thread(holdfast, "backup", str(copy), "--store", sqlite_url(live))
 
     asyncio.run(main())

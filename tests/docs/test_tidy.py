@@ -25,6 +25,7 @@ LONGEST_LINES = 600
 FUNCTION_LINES = 60
 
 LONG_FILES: dict[str, str] = {
+    "src/holdfast/client/runs/explanation.py": "each reason for which a run does not move, and its advice",
     "src/holdfast/client/runs/handle.py": "all that can be done to one run, with the contract of each",
     "src/holdfast/client/sync/engine.py": "one blocking twin for each part of the client",
     "src/holdfast/expressions/checker.py": "the types of all operators and functions",

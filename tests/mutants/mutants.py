@@ -139,9 +139,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "old-primary-accepted",
-        "src/holdfast/store/postgres/primary.py",
-        "if self.is_outdated(session):",
-        "if session is None:",
+        "src/holdfast/store/postgres/cluster.py",
+        "if newest is not None and newest.replaces(standing.lineage):",
+        "if newest is not None and newest is standing:",
         (FROZEN,),
     ),
     Mutant(
@@ -202,9 +202,9 @@ MUTANTS: Final = (
     Mutant(
         "signal-delivered-twice",
         "src/holdfast/kernel",
-        "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name)))",
+        "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name), id))",
         "for _ in 'ab': "
-        "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name)))",
+        "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name), id))",
         (KERNEL, SIMULATOR),
     ),
     Mutant(

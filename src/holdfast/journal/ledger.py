@@ -187,6 +187,7 @@ class Ledger:
             if self._read_carried is None:
                 raise EngineError("nobody said how the carried signals of a journal are read")
             self.signals.carried = self._read_carried(event.signals)
+        self._read_carried = None  # its owner's method, which refers to this ledger: breaks a reference cycle
         self.edition = event.edition
 
     def _may_end(self, event: e.Event) -> None:

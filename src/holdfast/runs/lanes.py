@@ -34,6 +34,12 @@ LANE_HEIR: Final = f"{RESERVED}heir"
 LANE_GO_ON: Final = f"{RESERVED}go-on"
 """The signal by which a lane asks itself for another turn."""
 
+WAITS: Final = "manifest: "
+"""How the pause of a lane begins that waits for a worker with the code of the manifest in force."""
+
+HELD: Final = "a manifest is being applied: "
+"""How the pause of a lane begins that stands still while a manifest is applied."""
+
 _PREFIX: Final = f"{RESERVED}lane:"
 _HEIR: Final = "heir"
 

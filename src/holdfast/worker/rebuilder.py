@@ -12,9 +12,9 @@ from typing import Any
 from holdfast.errors import AuthorError, StoreCorrupt, WorkflowUnknown
 from holdfast.kernel.carried_signals import SignalsMissing
 from holdfast.kernel.checkpoint import CheckpointUnusable
-from holdfast.programs.machine.proposals import WAITS
 from holdfast.runs.carried import read_ahead
 from holdfast.runs.checkpoints import carried_signals, load
+from holdfast.runs.lanes import WAITS
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions

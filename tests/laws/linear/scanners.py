@@ -262,6 +262,7 @@ NO_TEXTS: Final = {
     "audit/retirement.py:retired_by": "keys of the installation",
     "expressions/reads.py:place_of": "steps of one path",
     "journal/secrecy.py:_values_at": "steps of one path to a secret",
+    "kernel/signal_writer.py:_without": "pieces of one queue, each of 64 signals or more",
     "programs/definition/compiler/batch.py:one_by_one": "definitions of one request, in a process with a budget",
     "programs/definition/compiler/checks/near_misses.py:near_miss": "members of one selection",
     "programs/function/secrets.py:_dig": "steps of one path to a secret",

@@ -25,8 +25,7 @@ from holdfast.errors import CellFull, HoldfastError
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.lanes import cell_turn, succession
 from holdfast.programs.machine.lanes.held_events import ReceiptArrived, read_held, unchained
-from holdfast.programs.machine.proposals import HELD, WAITS
-from holdfast.runs.lanes import is_lane
+from holdfast.runs.lanes import HELD, WAITS, is_lane
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.lanes import cell_supplier

@@ -35,6 +35,7 @@ from tests.unit.people.levels import NEEDED
 
 HARMLESS = {
     "AppDefinitions.accept_sources": "called when the engine opens; what it reads was given before",
+    "AppDefinitions.as_written": "between the parts; a bound client's store is its tenant's",
     "AppDefinitions.bound_to": "between the parts",
     "AppDefinitions.check_name": "looks at the functions of the process",
     "AppDefinitions.get": "the definitions of the process, which it offers to every tenant, as its functions",

@@ -17,8 +17,7 @@ from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.kind import Machines
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineLimits
-from holdfast.programs.machine.proposals import WAITS
-from holdfast.runs.lanes import is_lane
+from holdfast.runs.lanes import WAITS, is_lane
 from holdfast.store import protocol as p
 from tests.unit.machines.workers import worker_with
 from tests.unit.worker.ground import Ground

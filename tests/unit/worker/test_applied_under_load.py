@@ -16,8 +16,7 @@ from holdfast.audit.notes import note as note_of
 from holdfast.audit.records import Operated
 from holdfast.errors import ManifestBlocked, ProposalConflict
 from holdfast.lanes.counts import LANE_COUNT
-from holdfast.programs.machine.proposals import HELD, WAITS
-from holdfast.runs.lanes import lane_id, lane_of
+from holdfast.runs.lanes import HELD, WAITS, lane_id, lane_of
 from holdfast.store import protocol as p
 from tests.unit.worker.governed_machines import (
     KIND,

@@ -19,7 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.programs.machine.declarations import declare
 from holdfast.programs.machine.manifest import manifest_digest
-from holdfast.programs.machine.proposals import HELD, WAITS
+from holdfast.runs.lanes import HELD, WAITS
 from holdfast.store import protocol as p
 from tests.unit.worker.governed_machines import (
     KIND,

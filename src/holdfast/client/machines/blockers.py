@@ -13,8 +13,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.manifest import MachineEntry
 from holdfast.programs.machine.manifest_changes import MachineChange
-from holdfast.programs.machine.proposals import WAITS
-from holdfast.runs.lanes import lane_id
+from holdfast.runs.lanes import WAITS, lane_id
 from holdfast.store import protocol as p
 
 BlockerKind = Literal["effect", "events", "cell", "lane", "split"]

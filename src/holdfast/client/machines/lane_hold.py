@@ -10,8 +10,8 @@ from holdfast.client.machines.blockers import ManifestBlocker, lanes_of
 from holdfast.client.operators import operator_note
 from holdfast.errors import EngineError, ProposalConflict
 from holdfast.lanes.counts import LaneCounts
-from holdfast.programs.machine.proposals import HELD, PROPOSAL, WAITS
-from holdfast.runs.lanes import lane_id, lane_start
+from holdfast.programs.machine.proposals import PROPOSAL
+from holdfast.runs.lanes import HELD, WAITS, lane_id, lane_start
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from holdfast.client.runs.parking import what_ends
 from holdfast.client.runs.waits import may_leave_children, waits_of
 from holdfast.journal.forms import FORM
 from holdfast.kernel.waits import Wait
-from holdfast.programs.machine.proposals import HELD
 from holdfast.runs.advice import Advice, AdviceCode, Awaited
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
-from holdfast.runs.lanes import LANE_EVENT, is_lane
+from holdfast.runs.lanes import HELD, LANE_EVENT, is_lane
 from holdfast.runs.losses import lost_message_words
 from holdfast.runs.signals import RESERVED
 from holdfast.runs.times import length, moment, when

@@ -7,8 +7,8 @@ from typing import Final
 
 from holdfast.client.runs.pauses import PAUSED
 from holdfast.errors import StepMissing
-from holdfast.programs.machine.proposals import HELD, WAITS
 from holdfast.runs.advice import AdviceCode
+from holdfast.runs.lanes import HELD, WAITS
 
 ENDINGS: Final[Mapping[str, AdviceCode]] = {
     PAUSED: AdviceCode.RESUME,

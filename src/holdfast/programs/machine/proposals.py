@@ -51,12 +51,6 @@ MANIFEST: Final = "manifest"
 """The kind of the item that names the manifest in force, its id, and the kind of the code that manifests are."""
 PROPOSAL: Final = "manifest_proposal"
 
-WAITS: Final = "manifest: "
-"""How the pause of a lane begins that waits for a worker with the code of the manifest in force."""
-
-HELD: Final = "a manifest is being applied: "
-"""How the pause of a lane begins that stands still while a manifest is applied."""
-
 _REMEDIES: Final[Mapping[ProposalStatus, str]] = {
     "proposed": "shadow it first",
     "shadowed": "approve it first",

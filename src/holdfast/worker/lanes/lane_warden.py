@@ -27,17 +27,10 @@ from holdfast.programs.machine.lanes.held_events import in_flight
 from holdfast.programs.machine.lanes.lane import LaneProgram
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest
 from holdfast.programs.machine.manifest_changes import changes, merged, misfit
-from holdfast.programs.machine.proposals import (
-    WAITS,
-    ManifestInForce,
-    in_force_key,
-    keep,
-    read_in_force,
-    write,
-)
+from holdfast.programs.machine.proposals import ManifestInForce, in_force_key, keep, read_in_force, write
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.clock import Clock
-from holdfast.runs.lanes import is_lane
+from holdfast.runs.lanes import WAITS, is_lane
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
