@@ -89,8 +89,8 @@ class Handovers:
 
     def unserved(self, held: Held) -> str | None:
         """Why another worker should rather take a run: its program says what it needs, and that is not all here."""
-        performed = filter(is_performed, held.live.outstanding())
-        undos = {request.function_name for request in performed if request.undoes is not None}
+        undoing = (each for each in held.live.outstanding() if type(each) is Invoke and each.undoes is not None)
+        undos = {request.function_name for request in filter(is_performed, undoing)}
         needs = sorted(undos.union(held.live.program.needs))
         lacking = [name for name in needs if not self._effects.has(name)]
         if lacking:

@@ -71,7 +71,7 @@ WHO = {"item token": 1, "item user": 1}
     [
         (lambda http: http.post("/v1/runs", json={"workflow": "costs.nothing", "args": [1]}), {"commit": 1}),
         (lambda http: http.get("/v1/runs?workflow=costs.nothing"), {"find": 1}),
-        (lambda http: http.get("/v1/runs/one"), {"get": 1, "workers": 1}),
+        (lambda http: http.get("/v1/runs/one"), {"get": 1, "workers": 1, "items lost": 1}),
     ],
     ids=["start", "list", "run"],
 )
