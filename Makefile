@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-long test-failover lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -80,6 +80,9 @@ units: $(STAMP) ## All tests
 
 test-long: ## The same, with all that random tests can try (an hour)
 	HOLDFAST_LONG_TESTS=1 $(MAKE) test
+
+test-failover: $(STAMP) ## Kill, freeze, cut off, lag and pool real PostgreSQL servers under load, and print what it cost: make test-failover TRIALS="frozen network"
+	@$(TESTS_IN_MEMORY) $(BIN)/python -W ignore::ResourceWarning -m tests.failover.trials $(TRIALS)
 
 browser: $(STAMP) ## Fetch a Chromium for the tests of the console, where there is none (needs Node.js)
 	@$(BIN)/python -m tests.browser
