@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims orders serve browser screenshots test test-slice test-long lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-slice test-long test-failover lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -78,6 +78,9 @@ imports: $(STAMP) ## Layers, by import-linter
 units: $(STAMP) browser ## The tests alone; types are checked by one of them
 	@$(BIN)/python -m compileall -q -j 0 src
 	@$(TESTS)
+
+test-failover: $(STAMP) ## Kill, freeze, cut off, lag and pool real PostgreSQL servers under load, and print what it cost: make test-failover TRIALS="frozen network"
+	@$(TESTS_IN_MEMORY) $(BIN)/python -W ignore::ResourceWarning -m tests.failover.trials $(TRIALS)
 
 browser: $(STAMP) ## Fetch a Chromium for the tests of the console, where there is none (needs Node.js)
 	@$(BIN)/python -m tests.browser

@@ -21,7 +21,7 @@ from tests.acceptance.test_postgres_failover import caught_up, with_retries
 LOST = 60
 
 
-@workflow
+@workflow(name="losses.told")
 async def told(number: int) -> str:
     return f"{number} {await receive('word', str)}"
 

@@ -25,7 +25,7 @@ BEGUN: Counter[str] = Counter()
 ENDED: Counter[str] = Counter()
 
 
-@step(retries=0)
+@step(name="outages.outlast", retries=0)
 async def outlast(seconds: float) -> None:
     """Longer than the outage: it goes on while its worker cannot reach the store."""
     BEGUN[step_info().key] += 1
@@ -33,7 +33,7 @@ async def outlast(seconds: float) -> None:
     ENDED[step_info().key] += 1
 
 
-@workflow
+@workflow(name="outages.outlasting")
 async def outlasting(seconds: float) -> str:
     await outlast(seconds)
     return "recorded"

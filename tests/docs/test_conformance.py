@@ -46,6 +46,7 @@ REQUIRED = [
     "M-48a",
     *(f"M-{number}" for number in (*range(49, 67), *range(69, 74))),
     "X-03",
+    "X-08",
 ]
 
 

@@ -36,14 +36,14 @@ second."""
 BEGUN: Counter[str] = Counter()
 
 
-@step(name="outages.outlast", retries=0)
+@step(name="simulated.outlast", retries=0)
 async def outlast(seconds: float) -> float:
     BEGUN[step_info().key] += 1
     await asyncio.sleep(seconds)
     return seconds
 
 
-@workflow(name="outages.outlasting")
+@workflow(name="simulated.outlasting")
 async def outlasting(seconds: list[float]) -> float:
     return sum([await outlast(each) for each in seconds])
 
