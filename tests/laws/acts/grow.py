@@ -14,11 +14,14 @@ ORDERS: Final = ("k0", "k1", "k2")
 CALLS: Final = ("pay", "pay", "pay", "pay", "hire", "hire", "buy")
 TENANTS: Final = ("default", "other")
 ENDS: Final = (("word",), ("word",), ("word", "keep", "word"), ("keep", "fail"), ("fail",), (), ("sleep", "fail"))
+UNSURE: Final = (("doubt",), ("doubt",), ("doubt", "word"), ("keep", "doubt"), ("sleep", "doubt"), ("word", "fail"), ())
+"""Ends of programs in worlds with retries: a doubt may be gone by then."""
 
 
 class Weather(msgspec.Struct, frozen=True):
     """What happens around the runs, and how often: weights of what the schedule draws, and how likely an engine dies
-    around one of its commits. The programs have these ``orders`` and ``calls``."""
+    around one of its commits. The programs have these ``orders``, ``calls`` and ``ends``. Failed runs are retried so many
+    ``rounds`` more after the schedule."""
 
     events: int
     wait: float
@@ -26,6 +29,8 @@ class Weather(msgspec.Struct, frozen=True):
     is_governed: bool  # people approve every act
     orders: tuple[str, ...]
     calls: tuple[str, ...]
+    ends: tuple[tuple[str, ...], ...]
+    rounds: int
     weights: dict[str, int]
 
 
@@ -38,7 +43,7 @@ def mood(source: random.Random) -> Mood:
 
 
 def weather(source: random.Random) -> Weather:
-    """What the schedule draws from. Retries are to come."""
+    """What the schedule draws from."""
     weights = {
         "start": 6,
         "word": 6,
@@ -48,13 +53,22 @@ def weather(source: random.Random) -> Weather:
         "reverse": source.choice((0, 1, 2, 4)),
         "answer": 3,
     }
+    events, wait, deaths = source.randrange(8, 40), source.choice((0.3, 1.0, 3.0)), source.choice((0.0, 0.5, 0.9))
+    is_governed = source.random() < 0.2
+    orders, calls = (
+        source.choice((ORDERS[:1], ORDERS[:2], ORDERS)),
+        source.choice((CALLS, CALLS, (*CALLS, "tip", "tip", "tip"))),
+    )
+    weights["retry"] = source.choice((0, 0, 2, 4, 8))
     return Weather(
-        events=source.randrange(8, 40),
-        wait=source.choice((0.3, 1.0, 3.0)),
-        deaths=source.choice((0.0, 0.5, 0.9)),
-        is_governed=source.random() < 0.2,
-        orders=source.choice((ORDERS[:1], ORDERS[:2], ORDERS)),
-        calls=source.choice((CALLS, CALLS, (*CALLS, "tip", "tip", "tip"))),
+        events=events,
+        wait=wait,
+        deaths=deaths,
+        is_governed=is_governed,
+        orders=orders,
+        calls=calls,
+        ends=UNSURE if weights["retry"] else ENDS,
+        rounds=source.choice((0, 1, 3)) if weights["retry"] else 0,
         weights=weights,
     )
 
@@ -62,7 +76,7 @@ def weather(source: random.Random) -> Weather:
 def program(source: random.Random, weather: Weather) -> tuple[Op, ...]:
     """A program: some statements, and an end."""
     ops = [statement(source, weather, 2) for _ in range(source.randrange(1, 4))]
-    ops += [_end(source, do) for do in source.choice(ENDS)]
+    ops += [_end(source, do) for do in source.choice(weather.ends)]
     if source.random() < 0.2:
         ops.insert(source.randrange(len(ops)), Op("again"))
     return tuple(ops)
@@ -78,7 +92,7 @@ def statement(source: random.Random, weather: Weather, depth: int) -> Op:
         return _end(source, do)
     parts = [statement(source, weather, depth - 1) for _ in range(source.randrange(1, 4))]
     if do == "child" and source.random() < 0.7:
-        parts += [_end(source, each) for each in source.choice(ENDS)]
+        parts += [_end(source, each) for each in source.choice(weather.ends)]
     return Op(do, seconds=source.choice((0.1, 0.5, 1.0, 3.0)) if do == "limit" else 0.0, parts=tuple(parts))
 
 

@@ -6,10 +6,8 @@ from collections import defaultdict
 
 from holdfast.client.views.runs import RunInfo
 from holdfast.programs.function.reversal import REVERSE
-from tests.laws.acts.life import Life, Violation
+from tests.laws.acts.life import REPORT, Life, Violation
 from tests.laws.acts.world import Act
-
-REPORT = "could not all be taken back"
 
 
 async def judge(life: Life) -> None:
@@ -58,8 +56,8 @@ def _may_stay(life: Life, act: Act, runs: list[RunInfo]) -> bool:
     world = life.world
     if act in world.perhaps_kept or _is_final(life, act):
         return True
-    failed = world.undos_failed[act]
-    return any(run.id in failed and run.tenant == act[0] and REPORT in (run.error or "") for run in runs)
+    said = {(run.tenant, run.id) for run in runs if REPORT in (run.error or "")} | life.reported
+    return any((act[0], run) in said for run in world.undos_failed[act])
 
 
 def _is_final(life: Life, act: Act) -> bool:

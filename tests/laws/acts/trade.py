@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import continue_as_new, keep_done, receive, workflow
-from tests.laws.acts.world import buy, hire, note_kept, pay, tip, worlds
+from tests.laws.acts.world import buy, doubt, hire, note_kept, pay, tip, worlds
 
 
 class Op(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,6 +81,8 @@ class Player:
                 worlds[-1].perhaps_kept |= {(self.tenant, key) for key in self.relied}
                 keep_done()
                 await note_kept(list(self.relied))
+            case "doubt":
+                await doubt()
             case "fail":
                 raise Unhappy("the program fails")
             case other:
