@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 
 from tests.laws.acts.trade import Op
-from tests.laws.acts.world import Mood
+from tests.laws.acts.world import ORDERS, Mood
 
-ORDERS: Final = ("k0", "k1", "k2")
 CALLS: Final = ("pay", "pay", "pay", "pay", "hire", "hire", "buy")
 TENANTS: Final = ("default", "other")
 ENDS: Final = (("word",), ("word",), ("word", "keep", "word"), ("keep", "fail"), ("fail",), (), ("sleep", "fail"))
@@ -20,8 +19,8 @@ UNSURE: Final = (("doubt",), ("doubt",), ("doubt", "word"), ("keep", "doubt"), (
 
 class Weather(msgspec.Struct, frozen=True):
     """What happens around the runs, and how often: weights of what the schedule draws, and how likely an engine dies
-    around one of its commits. The programs have these ``orders``, ``calls`` and ``ends``. Failed runs are retried so many
-    ``rounds`` more after the schedule."""
+    around one of its commits. The programs have these ``orders``, ``calls`` and ``ends``. Failed runs are retried so
+    many ``rounds`` more after the schedule."""
 
     events: int
     wait: float
@@ -65,7 +64,7 @@ def weather(source: random.Random) -> Weather:
         wait=wait,
         deaths=deaths,
         is_governed=is_governed,
-        orders=orders,
+        orders=(*orders, "?") if weights["retry"] else orders,
         calls=calls,
         ends=UNSURE if weights["retry"] else ENDS,
         rounds=source.choice((0, 1, 3)) if weights["retry"] else 0,

@@ -54,6 +54,8 @@ class Life:
         self.reached: Counter[str] = Counter()
         self.born_without: dict[tuple[str, str], set[str]] = {}
         """Keys of acts that were taken back, or were being taken back, when a fork was made that inherited them."""
+        self.despite: set[tuple[str, str]] = set()
+        """Acts that people wanted to have reversed even if a run relies on them."""
         self.reported: set[tuple[str, str]] = set()
         """Runs that were retried after they had reported that something could not be taken back."""
         self._processes: list[Process] = []
@@ -188,6 +190,7 @@ class Life:
         if rows:
             row, anyway = self.source.choice(rows), self.source.random() < 0.4
             self.world.tell(f"{tenant} {row.key} is to be reversed{' anyway' if anyway else ''}")
+            self.despite |= {(tenant, row.key)} if anyway else set()
             await app.receipts.reverse(row.id, by="ben", anyway=anyway, tenant=tenant)
             self.reached["reversed"] += 1
 

@@ -20,6 +20,7 @@ Act = tuple[str, str]
 """A tenant and a key."""
 
 OUTSIDE: Final = "bank"
+ORDERS: Final = ("k0", "k1", "k2")
 
 
 class Mood(msgspec.Struct, frozen=True):
