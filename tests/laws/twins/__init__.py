@@ -13,5 +13,9 @@ The two ways differ on purpose in these points, and the generator leaves them ou
   people do is bound to places in the program, not to times.
 - A branch that failed in a definition's fork closes the others, as a time-out does. So branches have one call each
   where the failure is caught.
+- The join of a definition's fork publishes what its branches wrote. Where it fails, and that is caught, the acts that
+  were done stand, but their results are lost; the function forgets them, too.
+- A definition that waits for what it closes has not failed yet, and can still be cancelled; a function that undoes has.
+  So nothing fails in a program that is cancelled.
 - A definition has no ``keep_done()`` and no ``continue_as_new()``.
 """

@@ -61,7 +61,7 @@ class _Writer:
                 bad = {f"{name}_bad": {"raise": {"code": "BAD"}, "when": f'=local.{name} == "bad"'}}
                 return {name: {"do": [heard, bad]}}
             case "doubt":
-                return {name: {"step": "twins.doubt", "with": {"at": op.at}}}
+                return {name: {"step": "twins.doubt", "with": {"at": op.at, "seconds": op.seconds}}}
             case "mark":
                 return {name: {"step": "twins.mark", "with": {"run": self._run, "at": op.at}}}
             case "fail":

@@ -46,7 +46,9 @@ class Player:
     async def play(self, op: Op) -> None:
         match op.do:
             case "gather":
-                await _together([self.play_all(row.parts) for row in op.parts])
+                rows = [Player(self.run) for _ in op.parts]
+                await _together([each.play_all(row.parts) for each, row in zip(rows, op.parts, strict=True)])
+                self.relied += [key for each in rows for key in each.relied]
             case "limit":
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(op.seconds):
@@ -66,7 +68,7 @@ class Player:
                 if await receive("word", str) == "bad":
                     raise Unhappy("a bad word")
             case "doubt":
-                await doubt(op.at)
+                await doubt(op.at, op.seconds)
             case "mark":
                 await mark(self.run, op.at)
             case "fail":

@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 
 SHARED: Final = ("k0", "k1")
+LONG: Final = 40.0
+"""How long an act takes that a time-out or a lost race gives up."""
 KINDS: Final = ("pay", "pay", "hire", "buy", "tip")
 
 
@@ -50,8 +52,8 @@ def case(seed: int) -> Case:
     count = 1 if is_timed else source.choice((1, 1, 2, 3))
     plays = []
     for number in range(count):
-        grower = _Grower(source, f"r{number}", is_timed=is_timed)
-        plays.append(grower.play(f"run-{number}", is_cancelled=source.random() < 0.3))
+        grower = _Grower(source, f"r{number}", is_timed=is_timed, is_cancelled=source.random() < 0.3)
+        plays.append(grower.play(f"run-{number}"))
     chances = {
         "is_doubtful": source.choice((0.0, 0.4, 0.8)),
         "fails": source.choice((0.0, 0.0, 0.3)),
@@ -70,30 +72,35 @@ def _deaths(source: random.Random) -> tuple[tuple[int, bool], ...]:
 class _Grower:
     """Grows one program. The places of its statements are its own, and so are the orders that may fail."""
 
-    def __init__(self, source: random.Random, name: str, *, is_timed: bool) -> None:
+    def __init__(self, source: random.Random, name: str, *, is_timed: bool, is_cancelled: bool) -> None:
         self._source = source
         self._name = name
         self._is_timed = is_timed
+        self._is_cancelled = is_cancelled
         self._number = 0
         self._is_child = False
         self._marks: list[str] = []
 
-    def play(self, id: str, *, is_cancelled: bool) -> Play:
+    def play(self, id: str) -> Play:
         source = self._source
         ops = [self._statement(2, is_alone=True) for _ in range(source.randrange(1, 5))]
         ops += [self._op(do) for do in source.choice((("doubt",), ("word",), ("doubt", "word"), ("fail",), ()))]
-        words = tuple(source.choice(("good", "good", "bad")) for _ in range(12))
-        cancelled = source.choice(self._marks) if self._marks and is_cancelled else ""
+        words = tuple("good" if self._is_cancelled else source.choice(("good", "good", "bad")) for _ in range(12))
+        cancelled = source.choice(self._marks) if self._marks and self._is_cancelled else ""
         return Play(id, tuple(ops), source.choice((0.0, 0.0, 3.0, 12.0)), words, cancelled)
 
     def _op(self, do: str, *parts: Op, order: str = "", seconds: float = 0.0) -> Op:
+        """A statement. Each takes a time of its own: what happens in one moment has no order."""
         self._number += 1
-        return Op(do, f"{self._name}.{self._number}", order, seconds, parts)
+        do = "sleep" if do in ("doubt", "fail") and self._is_cancelled else do
+        took = round(seconds + (self._number + int(self._name[1:]) * 0.3) / 100, 3)
+        return Op(do, f"{self._name}.{self._number}", order, took, parts)
 
     def _act(self, seconds: float | None = None) -> Op:
         source = self._source
-        order = source.choice(SHARED) if source.random() < 0.5 else f"own-{self._name}-{self._number}"
-        took = source.choice((0.0, 1.0, 4.0)) if seconds is None else seconds
+        own = f"{'sure' if self._is_cancelled else 'own'}-{self._name}-{self._number}"
+        order = source.choice(SHARED) if source.random() < 0.5 else own
+        took = source.choice((0.0, 1.5, 4.0)) if seconds is None else seconds
         return self._op(source.choice(KINDS), order=order, seconds=took)
 
     def _statement(self, depth: int, *, is_alone: bool) -> Op:
@@ -113,11 +120,10 @@ class _Grower:
             case "gather":
                 return self._op(do, *[self._line(depth - 1) for _ in range(source.randrange(2, 4))])
             case "limit":
-                is_late = source.random() < 0.5
-                return self._op(do, self._act(self._took(is_late=is_late)), seconds=9.0)
+                return self._op(do, self._act(source.choice((2.0, LONG))), seconds=9.0)
             case "race":
                 first = source.randrange(2)
-                return self._op(do, *[self._act(self._took(is_late=number != first)) for number in range(2)])
+                return self._op(do, *[self._act(2.0 if number == first else LONG) for number in range(2)])
             case "try":
                 return self._op(do, *self._caught(depth - 1, is_alone=is_alone))
             case "child":
@@ -128,10 +134,6 @@ class _Grower:
                 return self._op(do, *parts)
             case _:
                 return self._op(do)
-
-    def _took(self, *, is_late: bool) -> float:
-        # Each takes a time of its own: what ends in one moment has no order.
-        return (30.0 if is_late else 2.0) + self._number / 100
 
     def _line(self, depth: int) -> Op:
         parts = [self._statement(depth, is_alone=False) for _ in range(self._source.randrange(1, 3))]

@@ -240,6 +240,7 @@ class Life:
             found = await self._doing(lambda app, run=run: app.run(run).result())
             results[run] = sorted(key for key in found if key)
         self.seen.append({"ends": ends, "results": results, "ledger": {key: n for key, n in net.items() if n}})
+        world.tell("; ".join(f"{run.id} is {run.status}: {run.error}" for run in runs))
         for status in ends.values():
             self.reached[status] += 1
         await self._judge_store(runs)

@@ -12,8 +12,6 @@ from holdfast import OutcomeUnknown, Receipt, TerminalError, action, step, step_
 from tests.laws.acts.world import Act, place
 
 OUTSIDE: Final = "bank"
-LONG: Final = 40.0
-"""How long an act takes that a time-out or a lost race gives up."""
 
 
 class World:
@@ -142,9 +140,10 @@ UNDOS: Final = {
 
 
 @step(name="twins.doubt", retries=0)
-async def doubt(at: str) -> None:
+async def doubt(at: str, seconds: float) -> None:
     """Fails, until the world is kind."""
     world = worlds[-1]
+    await world.pass_time(seconds)
     if not world.is_kind and world.is_so("doubt", at):
         raise TerminalError("doubtful")
 

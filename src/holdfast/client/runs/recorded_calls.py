@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -13,6 +14,16 @@ from holdfast.journal.promise import PromiseId
 from holdfast.runs.kinds.table import readable_kind
 
 _STOPPED: Final = frozenset({"asyncio.exceptions:CancelledError", "holdfast.errors:RunCancelled"})
+
+_COMMANDS: Final = (
+    e.InvokeScheduled,
+    e.TimerScheduled,
+    e.JoinSetCreated,
+    e.RandomGenerated,
+    e.TimeRecorded,
+    e.SignalReceived,
+)
+"""What a body does. An undo that a definition's time-out asked for is one, too: it goes on afterwards."""
 
 _TIME_IS_OVER: Final = frozenset({"builtins:TimeoutError", "holdfast.errors:NodeTimeout"})
 """The errors of a run that failed of a time-out, if no call has given them."""
@@ -88,7 +99,7 @@ def account_of(entries: Sequence[e.Entry], taken_back: Collection[PromiseId] = (
     account = RunAccount(calls, timers, end, next(requests, None))
     if account.cancelled is not None and _had_failed(account, entries[-1].event, account.cancelled):
         account.cancelled = None
-    account.cause = _cause(account, entries[-1].event) if account.cancelled is None else None
+    account.cause = _cause(account, entries) if account.cancelled is None else None
     return account
 
 
@@ -128,22 +139,42 @@ def _had_failed(account: RunAccount, end: e.Event, cancelled: int) -> bool:
     """Whether the body had failed before the request, which came while the run waited for the ends of its calls."""
     ends = ((call.ended_at, call.failure) for call in account.calls.values())
     before = [failure for ended_at, failure in ends if ended_at is not None and ended_at < cancelled]
-    return isinstance(end, e.ExecutionFailed) and end.error in before
+    if not isinstance(end, e.ExecutionFailed):
+        return False
+    return end.error in before or any(failure is not None and _is_noted(end.error, failure) for failure in before)
 
 
-def _cause(account: RunAccount, end: e.Event) -> int | None:
-    """The entry that the run failed of: the last call that failed with the run's error, or the time-out that fired.
+def _is_noted(error: Failure, failure: Failure) -> bool:
+    """Whether this is the error of a run that failed so, with more in its message: what it could not undo, or left."""
+    return error.message.startswith(f"{failure.message or failure.type}; ")
 
-    Where there is none, the body raised it: then the last failed call after which no lasting call was made.
+
+def _cause(account: RunAccount, entries: Sequence[e.Entry]) -> int | None:
+    """The entry that the run failed of: a call that failed with the run's error, or the time-out that fired.
+
+    Where there is none, the body raised it: then a failed call after which no lasting call was made. Of several it is
+    the first after which the body did nothing more. What failed later had been stopped, perhaps with the same error.
     """
+    end = entries[-1].event
     error = end.error if isinstance(end, e.ExecutionFailed) else None
     failures = {call.ended_at: call.failure for call in account.calls.values()}
     failed = [index for index in account.failed if index < account.end]
     causes = [index for index in failed if failures[index] == error]
+    if not causes and error is not None:
+        causes = [index for index in failed if (each := failures[index]) is not None and _is_noted(error, each)]
     if not causes and error is not None and error.type in _TIME_IS_OVER:
         fired = (timer.fired_at for timer in account.timers.values())
         causes = [index for index in fired if index is not None and index < account.end]
     if not causes:
         since = max((call.scheduled_at for call in account.calls.values() if call.is_lasting), default=0)
         causes = [index for index in failed if index > since]
-    return max(causes, default=None)
+    acted = max((n for n in range(account.end) if isinstance(entries[n].event, _COMMANDS)), default=0)
+    turns = [n for n in range(account.end) if isinstance(entries[n].event, e.ExecutionResumed)]
+    last = [index for index in causes if acted < _end_of_turn(turns, index, account.end)]
+    return min(last, default=max(causes, default=None))
+
+
+def _end_of_turn(turns: Sequence[int], index: int, end: int) -> int:
+    """Where the turn ends that took in what this entry says."""
+    following = bisect_right(turns, index) + 1
+    return turns[following] if following < len(turns) else end
