@@ -58,11 +58,18 @@ def case(seed: int) -> Case:
         "is_doubtful": source.choice((0.0, 0.4, 0.8)),
         "fails": source.choice((0.0, 0.0, 0.3)),
         "unknown": 0.0 if is_timed else source.choice((0.0, 0.3)),
-        "undo_fails": source.choice((0.0, 0.0, 0.0, 0.2)),
+        "undo_fails": 0.0 if any(_catches(play.ops) for play in plays) else source.choice((0.0, 0.0, 0.3)),
     }
     deaths = () if is_timed else source.choice(((), _deaths(source), _deaths(source)))
     reversed = tuple(order for order in SHARED if source.random() < 0.3)
     return Case(seed, tuple(plays), chances, deaths, reversed, source.random() < 0.5)
+
+
+def _catches(ops: tuple[Op, ...], *, is_caught: bool = False) -> bool:
+    """Whether branches may fail and that is caught."""
+    return any(
+        (op.do == "gather" and is_caught) or _catches(op.parts, is_caught=is_caught or op.do == "try") for op in ops
+    )
 
 
 def _deaths(source: random.Random) -> tuple[tuple[int, bool], ...]:

@@ -137,31 +137,32 @@ def _timers(entries: Sequence[e.Entry]) -> dict[PromiseId, RecordedTimer]:
 
 def _had_failed(account: RunAccount, end: e.Event, cancelled: int) -> bool:
     """Whether the body had failed before the request, which came while the run waited for the ends of its calls."""
-    ends = ((call.ended_at, call.failure) for call in account.calls.values())
-    before = [failure for ended_at, failure in ends if ended_at is not None and ended_at < cancelled]
-    if not isinstance(end, e.ExecutionFailed):
-        return False
-    return end.error in before or any(failure is not None and _is_noted(end.error, failure) for failure in before)
+    return isinstance(end, e.ExecutionFailed) and any(n < cancelled for n in _failed_with(account, end.error))
 
 
-def _is_noted(error: Failure, failure: Failure) -> bool:
-    """Whether this is the error of a run that failed so, with more in its message: what it could not undo, or left."""
-    return error.message.startswith(f"{failure.message or failure.type}; ")
+def _failed_with(account: RunAccount, error: Failure) -> list[int]:
+    """Where calls have failed with a run's error. A definition adds details to it, which no call gave; and it says more
+    if the run could not undo everything, or left children."""
+    ends = [(call.ended_at, call.failure) for call in account.calls.values()]
+    failures = [(at, each) for at, each in ends if at is not None and at < account.end and each is not None]
+    same = [
+        at for at, each in failures if (each.type, each.message, each.trace) == (error.type, error.message, error.trace)
+    ]
+    noted = [at for at, each in failures if error.message.startswith(f"{each.message or each.type}; ")]
+    return sorted(same or noted)
 
 
 def _cause(account: RunAccount, entries: Sequence[e.Entry]) -> int | None:
     """The entry that the run failed of: a call that failed with the run's error, or the time-out that fired.
 
     Where there is none, the body raised it: then a failed call after which no lasting call was made. Of several it is
-    the first after which the body did nothing more. What failed later had been stopped, perhaps with the same error.
+    the first after which the body did nothing more, or nothing after the turn that took it in, in which parts beside it
+    may have gone on. What failed later had been stopped, perhaps with the same error.
     """
     end = entries[-1].event
     error = end.error if isinstance(end, e.ExecutionFailed) else None
-    failures = {call.ended_at: call.failure for call in account.calls.values()}
     failed = [index for index in account.failed if index < account.end]
-    causes = [index for index in failed if failures[index] == error]
-    if not causes and error is not None:
-        causes = [index for index in failed if (each := failures[index]) is not None and _is_noted(error, each)]
+    causes = [] if error is None else _failed_with(account, error)
     if not causes and error is not None and error.type in _TIME_IS_OVER:
         fired = (timer.fired_at for timer in account.timers.values())
         causes = [index for index in fired if index is not None and index < account.end]
@@ -170,7 +171,8 @@ def _cause(account: RunAccount, entries: Sequence[e.Entry]) -> int | None:
         causes = [index for index in failed if index > since]
     acted = max((n for n in range(account.end) if isinstance(entries[n].event, _COMMANDS)), default=0)
     turns = [n for n in range(account.end) if isinstance(entries[n].event, e.ExecutionResumed)]
-    last = [index for index in causes if acted < _end_of_turn(turns, index, account.end)]
+    last = [index for index in causes if acted < index]
+    last = last or [index for index in causes if acted < _end_of_turn(turns, index, account.end)]
     return min(last, default=max(causes, default=None))
 
 
