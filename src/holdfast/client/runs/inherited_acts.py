@@ -39,15 +39,18 @@ async def holds_of_fork(
 
 
 async def holds_of_retry(
-    store: p.Store, run: p.Run, entries: Sequence[e.Entry], carried: Sequence[int], now: int
+    store: p.Store, run: p.Run, entries: Sequence[e.Entry], carried: Sequence[int]
 ) -> tuple[p.Hold, ...]:
-    """The changes by which the next generation holds what this journal and the kept calls of these places have done."""
+    """The changes by which the next generation holds what this journal and the kept calls of these places have done.
+
+    They are as old as the acts: of two calls at one place, in different generations, the newer one counts.
+    """
     acts = [act for act, stands in _acts(entries).items() if stands]
     callers = [p.ActCaller(run.key.run, act.root, act.path[-1]) for act in acts]
     callers += [p.ActCaller(run.key.run, run.root, place) for place in carried]
     found = await store.acts_of(run.key.tenant, callers)
     return tuple(
-        p.Hold(receipt.tenant, receipt.key, receipt.id, caller, now)
+        p.Hold(receipt.tenant, receipt.key, receipt.id, caller, receipt.opened_at)
         for caller, receipt in zip(callers, found, strict=True)
         if receipt is not None and receipt.reversed_by is None
     )

@@ -152,7 +152,7 @@ class Retries:
         segment = seal([(entry.timestamp, entry.event) for entry in with_parts(point.journal)], 0, GENESIS, blobs)
         renewal = p.Renewal(run.root, segment, blobs)
         renew = p.Renew(run.key, run.generation, renewal, p.Projection("queued"), now)
-        holds = await holds_of_retry(self._app.store, run, point.journal, point.places, now) if run.governed else ()
+        holds = await holds_of_retry(self._app.store, run, point.journal, point.places) if run.governed else ()
         found = _Planned(point, [renew, *holds], [])
         calls = (entry.event for entry in point.journal)
         places = {call.promise_id: call.key_place for call in calls if isinstance(call, e.InvokeScheduled)}

@@ -71,8 +71,8 @@ def hold_former(tables: Tables, change: p.HoldFormer) -> p.Answer:
 def _hold(tables: Tables, row: p.ReceiptRow, caller: p.ActCaller, at: int) -> None:
     holders = tables.holders.setdefault((row.tenant, row.id), {})
     holders.setdefault(_doer(row), ("open", row.opened_at))
-    is_kept = holders.get(caller, ("open",))[0] == "kept"
-    holders[caller] = "kept" if is_kept else "open", at
+    state, since = holders.get(caller, ("open", at))
+    holders[caller] = "kept" if state == "kept" else "open", max(since, at)
 
 
 def _doer(row: p.ReceiptRow) -> p.ActCaller:
