@@ -18,8 +18,8 @@ from tests.volume import volume
 
 SEEDS: Final = volume(100, 1000)
 CHUNK: Final = 25
-COVERING: Final = (7, 10, 11, 19, 36)
-FINDING: Final = (1100, 5654, 2, 3, 4, 6, 8, 11, 18, 32, 34, 36, 43, 52)
+COVERING: Final = (7, 10, 104, 160)
+FINDING: Final = (118, 1075, 1100, 5654, 2, 3, 4, 6, 8, 11, 18, 32, 34, 36, 43, 52)
 REACHED: Final = (
     "an engine was killed after a commit",
     "an engine was killed at some time",
@@ -32,6 +32,11 @@ REACHED: Final = (
     "forked",
     "rejected",
     "reversed",
+    "retried, again",
+    "retried, keep",
+    "retried, new",
+    "retried, plain",
+    "answered since it was retried",
     "reversed, relied on",
     "round 2",
     "round 3",

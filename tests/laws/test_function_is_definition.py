@@ -23,6 +23,7 @@ KNOWN: Final = {
     "a run that could not undo all, and whose child was stopped, is retried": 98,
     "runs that could not undo all are retried with their children": 173,
     "a definition whose branch failed, and others of it later, is retried": 177,
+    "a definition that goes on after it has undone a branch is retried": 219,
 }
 """Seeds that have broken the law once."""
 REACHED: Final = (

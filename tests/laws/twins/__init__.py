@@ -15,8 +15,9 @@ The two ways differ on purpose in these points, and the generator leaves them ou
   where the failure is caught.
 - The join of a definition's fork publishes what its branches wrote. Where it fails, and that is caught, the acts that
   were done stand, but their results are lost; the function forgets them, too.
-- If what a failed fork closes cannot be undone, and the failure of the fork is caught, a definition goes on; a function
-  that gave a call up fails at its end. So every undo succeeds where a fork may fail and be caught.
+- If what a failed fork closes cannot be undone, and the failure of the fork is caught, a definition goes on; if it is a
+  time-out or a won race that closes it, the node fails. A function that gave a call up fails at its end. So every undo
+  succeeds where something is given up in a program that goes on.
 - A definition that waits for what it closes has not failed yet, and can still be cancelled; a function that undoes has.
   So nothing fails in a program that is cancelled.
 - A definition has no ``keep_done()`` and no ``continue_as_new()``.

@@ -58,8 +58,10 @@ def case(seed: int) -> Case:
         "is_doubtful": source.choice((0.0, 0.4, 0.8)),
         "fails": source.choice((0.0, 0.0, 0.3)),
         "unknown": 0.0 if is_timed else source.choice((0.0, 0.3)),
-        "undo_fails": 0.0 if any(_catches(play.ops) for play in plays) else source.choice((0.0, 0.0, 0.3)),
+        "undo_fails": source.choice((0.0, 0.0, 0.3)),
     }
+    if is_timed or any(_catches(play.ops) for play in plays):
+        chances["undo_fails"] = 0.0
     deaths = () if is_timed else source.choice(((), _deaths(source), _deaths(source)))
     reversed = tuple(order for order in SHARED if source.random() < 0.3)
     return Case(seed, tuple(plays), chances, deaths, reversed, source.random() < 0.5)

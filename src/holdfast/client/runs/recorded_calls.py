@@ -23,7 +23,7 @@ _COMMANDS: Final = (
     e.TimeRecorded,
     e.SignalReceived,
 )
-"""What a body does. An undo that a definition's time-out asked for is one, too: it goes on afterwards."""
+"""What a body does. What a definition undoes before its end is done by its body, too: it goes on afterwards."""
 
 _TIME_IS_OVER: Final = frozenset({"builtins:TimeoutError", "holdfast.errors:NodeTimeout"})
 """The errors of a run that failed of a time-out, if no call has given them."""
@@ -93,14 +93,25 @@ def account_of(entries: Sequence[e.Entry], taken_back: Collection[PromiseId] = (
     calls, timers = _calls(entries), _timers(entries)
     for promise in taken_back:
         calls[promise].undone = True
-    undoing = min((call.scheduled_at for call in calls.values() if call.event.undoes is not None), default=None)
-    end = len(entries) - 1 if undoing is None else undoing  # the body had ended by then
+    acted = _last_command(entries, len(entries), with_undos=False)  # a definition goes on after it has undone a branch
+    undos = (call.scheduled_at for call in calls.values() if call.event.undoes is not None)
+    end = min((at for at in undos if at > acted), default=len(entries) - 1)  # the body had ended by then
     requests = (n for n in range(end) if isinstance(entries[n].event, e.CancelRequested))
     account = RunAccount(calls, timers, end, next(requests, None))
     if account.cancelled is not None and _had_failed(account, entries[-1].event, account.cancelled):
         account.cancelled = None
     account.cause = _cause(account, entries) if account.cancelled is None else None
     return account
+
+
+def _last_command(entries: Sequence[e.Entry], end: int, *, with_undos: bool) -> int:
+    """The last that the body did before the end."""
+    for index in range(end - 1, 0, -1):
+        event = entries[index].event
+        is_undo = isinstance(event, e.InvokeScheduled) and event.undoes is not None
+        if isinstance(event, _COMMANDS) and (with_undos or not is_undo):
+            return index
+    return 0
 
 
 def last_resumed(entries: Sequence[e.Entry], before: int) -> int:
@@ -169,7 +180,7 @@ def _cause(account: RunAccount, entries: Sequence[e.Entry]) -> int | None:
     if not causes:
         since = max((call.scheduled_at for call in account.calls.values() if call.is_lasting), default=0)
         causes = [index for index in failed if index > since]
-    acted = max((n for n in range(account.end) if isinstance(entries[n].event, _COMMANDS)), default=0)
+    acted = _last_command(entries, account.end, with_undos=True)
     turns = [n for n in range(account.end) if isinstance(entries[n].event, e.ExecutionResumed)]
     last = [index for index in causes if acted < index]
     last = last or [index for index in causes if acted < _end_of_turn(turns, index, account.end)]
