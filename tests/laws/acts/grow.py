@@ -11,6 +11,8 @@ from tests.laws.acts.trade import Op
 from tests.laws.acts.world import ORDERS, Mood
 
 CALLS: Final = ("pay", "pay", "pay", "pay", "hire", "hire", "buy")
+RETRIED: Final = 10_000
+"""From this seed on runs are retried."""
 TENANTS: Final = ("default", "other")
 ENDS: Final = (("word",), ("word",), ("word", "keep", "word"), ("keep", "fail"), ("fail",), (), ("sleep", "fail"))
 UNSURE: Final = (("doubt",), ("doubt",), ("doubt", "word"), ("keep", "doubt"), ("sleep", "doubt"), ("word", "fail"), ())
@@ -41,7 +43,21 @@ def mood(source: random.Random) -> Mood:
     return Mood(*chances, seconds=source.choice(((0.0, 0.2, 1.0), (0.0, 0.0, 0.2, 1.0, 4.0))))
 
 
-def weather(source: random.Random) -> Weather:
+class Retries(msgspec.Struct, frozen=True):
+    """How often runs are retried while the schedule lasts, and in how many rounds after it."""
+
+    often: int
+    rounds: int
+
+
+def retries_of(seed: int) -> Retries:
+    """Earlier seeds are as they were before there were retries, so that a known one stays what it is."""
+    source = random.Random(f"retries {seed}")
+    often = source.choice((0, 2, 4, 8)) if seed >= RETRIED else 0
+    return Retries(often, source.choice((0, 1, 3)) if often else 0)
+
+
+def weather(source: random.Random, retries: Retries) -> Weather:
     """What the schedule draws from."""
     weights = {
         "start": 6,
@@ -52,22 +68,17 @@ def weather(source: random.Random) -> Weather:
         "reverse": source.choice((0, 1, 2, 4)),
         "answer": 3,
     }
-    events, wait, deaths = source.randrange(8, 40), source.choice((0.3, 1.0, 3.0)), source.choice((0.0, 0.5, 0.9))
-    is_governed = source.random() < 0.2
-    orders, calls = (
-        source.choice((ORDERS[:1], ORDERS[:2], ORDERS)),
-        source.choice((CALLS, CALLS, (*CALLS, "tip", "tip", "tip"))),
-    )
-    weights["retry"] = source.choice((0, 0, 2, 4, 8))
+    is_retried = bool(retries.often)
+    weights["retry"] = retries.often
     return Weather(
-        events=events,
-        wait=wait,
-        deaths=deaths,
-        is_governed=is_governed,
-        orders=(*orders, "?") if weights["retry"] else orders,
-        calls=calls,
-        ends=UNSURE if weights["retry"] else ENDS,
-        rounds=source.choice((0, 1, 3)) if weights["retry"] else 0,
+        events=source.randrange(8, 40),
+        wait=source.choice((0.3, 1.0, 3.0)),
+        deaths=source.choice((0.0, 0.5, 0.9)),
+        is_governed=source.random() < 0.2,
+        orders=source.choice((ORDERS[:1], ORDERS[:2], ORDERS)) + (("?",) if is_retried else ()),
+        calls=source.choice((CALLS, CALLS, (*CALLS, "tip", "tip", "tip"))),
+        ends=UNSURE if is_retried else ENDS,
+        rounds=retries.rounds,
         weights=weights,
     )
 

@@ -21,7 +21,7 @@ from holdfast.client.views.tasks import TaskInfo
 from holdfast.errors import HoldfastError, RetryDiverged
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.store import protocol as p
-from tests.laws.acts.grow import TENANTS, mood, program, weather
+from tests.laws.acts.grow import TENANTS, mood, program, retries_of, weather
 from tests.laws.acts.process import PROCESS_OPTIONS, Process
 from tests.laws.acts.trade import Trade, trade
 from tests.laws.acts.world import World, unhire, worlds
@@ -50,7 +50,7 @@ class Life:
         self.ground = ground
         self.source = source = random.Random(f"acts {seed}")
         self.world = World(random.Random(f"world {seed}"), mood(source))
-        self.weather = weather(source)
+        self.weather = weather(source, retries_of(seed))
         self.reached: Counter[str] = Counter()
         self.born_without: dict[tuple[str, str], set[str]] = {}
         """Keys of acts that were taken back, or were being taken back, when a fork was made that inherited them."""
