@@ -13,10 +13,11 @@ from typing import Final
 
 import pytest
 
+from tests.laws.acts.grow import RETRIED
 from tests.laws.acts.runner import play
 from tests.scope import play_seeds
 
-COVERING: Final = (7, 10, 11, 19, 36)
+COVERING: Final = (7, 10, 11, 10_001, 10_003, 10_005, 10_020)
 FINDING: Final = (1100, 5654, 2, 3, 4, 6, 8, 11, 18, 32, 34, 36, 43, 52)
 REACHED: Final = (
     "an engine was killed after a commit",
@@ -30,6 +31,11 @@ REACHED: Final = (
     "forked",
     "rejected",
     "reversed",
+    "retried, again",
+    "retried, keep",
+    "retried, new",
+    "retried, plain",
+    "answered since it was retried",
     "reversed, relied on",
     "round 2",
     "round 3",
@@ -46,7 +52,8 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_every_act_is_done_once_and_taken_back_once() -> None:
     """Each seed is programs, a world and a schedule."""
-    play_seeds(play, 3.0)
+    play_seeds(play, 1.5)
+    play_seeds(play, 1.5, RETRIED)
 
 
 @pytest.mark.parametrize("seed", FINDING)

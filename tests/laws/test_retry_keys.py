@@ -196,10 +196,13 @@ async def _answered(app: Holdfast) -> bool:
 
 
 async def _settled(app: Holdfast, run: RunHandle[Any], seed: int, generation: int, *, kind: bool) -> str:
-    """Let it live, with answers where it is parked."""
+    """Let it live, with answers where it is parked. A child that was retried with it may end after it."""
     living = asyncio.ensure_future(_lived(run, seed, generation, kind=kind))
     while not living.done():
         await asyncio.wait([living], timeout=5)
+        await _answered(app)
+    while [each async for each in app.list() if each.status not in ("completed", "failed", "cancelled")]:
+        await asyncio.sleep(5)
         await _answered(app)
     return living.result()
 

@@ -21,7 +21,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.holding import HeldBy, Holding, HoldingChange, TookBack
+from holdfast.store.holding import HeldBy, Hold, Holding, HoldingChange, TookBack
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.splits import MarkSplit
 from holdfast.store.values import (
@@ -242,6 +242,7 @@ Act = (
     | DropDead
     | PutRoot
     | MarkSplit
+    | Hold
 )
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note | HoldingChange
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | MarkSplit | Gating
