@@ -14,10 +14,8 @@ from typing import Final
 import pytest
 
 from tests.laws.twins.runner import play
-from tests.scope import volume
+from tests.scope import play_seeds
 
-SEEDS: Final = volume(100, 2000)
-CHUNK: Final = 25
 COVERING: Final = range(1, 13)
 KNOWN: Final = {
     "a run that could not undo all, and whose child was stopped, is retried": 98,
@@ -45,11 +43,9 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS, CHUNK))
-def test_a_function_and_a_definition_leave_the_same_acts_behind(first: int) -> None:
+def test_a_function_and_a_definition_leave_the_same_acts_behind() -> None:
     """Each seed is programs, a world and a schedule."""
-    for seed in range(first, first + CHUNK):
-        play(seed)
+    play_seeds(play, 3.0)
 
 
 @pytest.mark.parametrize("what", KNOWN)
