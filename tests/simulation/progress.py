@@ -91,7 +91,9 @@ class Progress:
         await self._handle(self._tenant, advice.thing).cancel("nobody may answer")
 
     async def _resume(self, advice: Advice) -> None:
-        await self._handle(self._tenant, advice.thing).resume()
+        handle = self._handle(self._tenant, advice.thing)
+        if (await handle.info()).pause_reason is not None:  # another run that waits for it may have said so, too
+            await handle.resume()
 
     async def _leave(self, advice: Advice) -> None:
         await self._handle(self._tenant, advice.thing).cancel("enough", leave_children=True)

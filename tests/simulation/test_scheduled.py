@@ -15,7 +15,7 @@ from tests.scope import volume
 from tests.simulation.scheduled import simulate_schedules
 from tests.simulation.violation import Violation
 
-SEEDS = volume((1, 2, 5, 6, 9, 10), range(1, 13))
+SEEDS = volume((2, 3, 5, 10, 11), range(1, 13))
 
 
 def test_the_laws_of_schedules_hold() -> None:

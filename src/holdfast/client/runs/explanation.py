@@ -274,6 +274,8 @@ async def _describe(
     if wait.receipt is not None and wait.run is not None:
         does = "which acts under the same key" if wait.by_key else "which takes that act back"
         words = f"run {wait.run}, {does} (receipt {wait.receipt}), before {wait.name} is done"
+        if wait.run == run.key.run:  # a call of its own has the key
+            return Awaited(AdviceCode.WAIT_CALL, words, wait.run, wait.receipt)
         way = command("explain", wait.run, tenant=run.key.tenant)
         return Awaited(AdviceCode.FOLLOW_CHILD, words, wait.run, wait.receipt, way)
     match wait.kind:
