@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from holdfast.programs.function.decorators import STEPS, WORKFLOWS
 from holdfast.programs.function.registry import Registry
@@ -29,6 +30,9 @@ from tests import scope
 from tests.docs.conformance import LEFT_OUT, ROOT, plain, rows, unproved
 
 pytest.register_assert_rewrite("holdfast.testing.stores")
+
+settings.register_profile("holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("holdfast")  # a busy machine is slow, and a law holds there all the same
 
 
 @pytest.fixture(scope="session", autouse=True)

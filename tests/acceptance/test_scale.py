@@ -19,7 +19,7 @@ from tests.acceptance.processes import eventually, sqlite_url, until_completed, 
 from tests.scope import volume
 
 WAITING = 10_000
-WAITING_THERE = volume(2_500, 10_000)
+WAITING_THERE = volume(4_000, 10_000)
 """On PostgreSQL, where they differ in nothing but the rows."""
 BYTES_PER_RUN = 2048
 LONG = volume(2_000, 10_000)

@@ -396,8 +396,9 @@ def _arithmetic(sign: str, left: int | None, right: int | None) -> Any:
         if right == 0:
             return None
         quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-        value = quotient if sign == "/" else left - right * quotient
-        return value if _LEAST <= value <= _MOST else None
+        if quotient > _MOST:  # of the least integer by -1: CEL refuses its rest, too
+            return None
+        return quotient if sign == "/" else left - right * quotient
     if sign in ("+", "-", "*"):
         value = {"+": left + right, "-": left - right, "*": left * right}[sign]
         return value if _LEAST <= value <= _MOST else None
