@@ -22,7 +22,7 @@ from holdfast.store.governance import (
     Tasked,
 )
 from holdfast.store.holding import HeldBy, Hold, Holding, HoldingChange, TookBack
-from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
+from holdfast.store.items import ItemChange, Tally
 from holdfast.store.splits import MarkSplit
 from holdfast.store.values import (
     FUNCTION,
@@ -228,22 +228,7 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
     changes: tuple[Act, ...]
 
 
-Act = (
-    Deliver
-    | Pause
-    | Unpause
-    | Renew
-    | Publish
-    | Start
-    | PutTask
-    | PutItem
-    | ExpectItem
-    | DropItem
-    | DropDead
-    | PutRoot
-    | MarkSplit
-    | Hold
-)
+Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | ItemChange | DropDead | PutRoot | MarkSplit | Hold
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note | HoldingChange
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | MarkSplit | Gating
 Change = (

@@ -659,6 +659,31 @@ def test_a_run_is_not_retried_while_an_act_of_it_is_taken_back(ground: Ground) -
     ground.play(main)
 
 
+def test_a_retried_run_relies_again_on_its_own_act_that_it_had_left_to_another(ground: Ground) -> None:
+    """The other could not undo it. So it stands, and the call that did it gets its recorded result."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(late) as app:
+            one, two = [await begun(app, late, id) for id in ("one", "two")]
+            for run, error in ((one, RunCancelled), (two, RunFailed)):
+                await run.cancel("enough")
+                with pytest.raises(error):
+                    await run.result(60)
+            await one.retry(by="ben")
+            await rested(app, "one")
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"one": "open"}
+            await two.retry(by="ben")
+            await rested(app, "two")
+            await two.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await two.result(60)
+            assert WORLD == ["pay o-1", "refund o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
 @step(name="once.draw", repeatable=True)
 async def draw() -> str:
     return "o-2" if "open" in WORLD else "o-1"
