@@ -27,7 +27,7 @@ ADVISED: Final = [
     "serve_step",
     "start_worker",
 ]
-COVERING: Final = (2, 8, 18, 42, 43, 50, 54, 65, 77, 79)
+COVERING: Final = (16, 24, 25, 43, 54, 56)
 REACHED: Final = (
     *(f"advice: {code}" for code in ADVISED),
     *(f"level {level} is {end}" for level in range(3) for end in ("completed", "failed", "cancelled")),
