@@ -19,7 +19,7 @@ from tests.simulation.check_templates import ACTIONS, Ground, check_levels, chec
 from tests.simulation.templated import simulate_tenants
 from tests.simulation.world import Violation
 
-SEEDS = range(1, 4)
+SEEDS = (1, 2, 3, 5)
 NAMED = {
     20: "somebody was demoted between the judgement of an act and its commit",
     1003: "a template was paused while a schedule of it was being made",
