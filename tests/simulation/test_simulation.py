@@ -37,6 +37,7 @@ MOVED_BY_HAND: Final = frozenset(
         ("blocked", "news"),
         ("checking", "abandoned"),
         ("checking", "news"),
+        ("committing", "abandoned"),
         ("committing", "doubted"),
         ("committing", "found"),
         ("committing", "news"),
@@ -181,7 +182,6 @@ REACHING_SITUATIONS: Final = {
     ),
     100014: (situations.DENIED_WHILE_ASKED, "the task stayed open after the run's end"),
     100011: (situations.ASKED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
-    100469: (situations.PROBED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
     2000003: (situations.STOPPED_BEFORE_IT_BEGAN, "it was begun after the time-out, and undone"),
     2000071: (situations.STOPPED_BETWEEN_ATTEMPTS, "another attempt was begun after the time-out"),
     2000004: (situations.CHILD_STOPPED, "its parent went on before the child had undone what it did"),
@@ -196,6 +196,7 @@ FOLLOWING: Final = 15
 """So many seeds are tried, from the kept one on."""
 
 RARE_SITUATIONS: Final = {
+    100374: (situations.PROBED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
     100371: (situations.MET_OWN_ACT, "the call waited for ever"),
     100539: (situations.OTHER_CALL_AT_ITS_PLACE, "the new call was given what the other one had done"),
     103183: (situations.UNKNOWN_AFTER_SUCCESS, "the success was lost"),
