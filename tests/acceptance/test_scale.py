@@ -22,6 +22,7 @@ WAITING = 10_000
 WAITING_THERE = volume(4_000, 10_000)
 """On PostgreSQL, where they differ in nothing but the rows."""
 BYTES_PER_RUN = 2048
+WARM = 2000
 LONG = volume(2_000, 10_000)
 
 done: list[int] = []
@@ -71,13 +72,13 @@ async def _wait_and_wake(url: str, runs: int) -> None:
 
             await eventually(reached, f"{count} runs to wait")
 
-        await _in_groups(range(1000), begin)  # afterwards caches, pools and memory arenas no longer grow
-        await waiting(1000)
+        await _in_groups(range(WARM), begin)  # afterwards caches, pools and memory arenas hardly grow
+        await waiting(WARM)
         before, tasks, threads = resident_bytes(), len(asyncio.all_tasks()), threading.active_count()
-        await _in_groups(range(1000, runs), begin)
+        await _in_groups(range(WARM, runs), begin)
         await waiting(runs)
         grown = resident_bytes() - before
-        assert grown / (runs - 1000) < BYTES_PER_RUN, f"{grown / (runs - 1000):.0f} bytes for each waiting run"
+        assert grown / (runs - WARM) < BYTES_PER_RUN, f"{grown / (runs - WARM):.0f} bytes for each waiting run"
         assert len(asyncio.all_tasks()) <= tasks + 5
         assert threading.active_count() <= threads + 5
 

@@ -83,6 +83,8 @@ async def _examine(url: str, secrets_table: str | None) -> list[Check]:
     checks = [_python(), _driver(url)]
     try:
         checks.append(await _schema(url))
+        if url.startswith("postgres"):  # before the store, which waits for a standby that is away
+            checks.extend([check async for check in examine_server(url)])
         async with session.opened(url) as app:
             checks.extend([check async for check in _store(app, url)])
             checks.append(await examine_secrets(app, secrets_table))
@@ -134,9 +136,6 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
         yield _pages(sqlite_path(url))
         yield _log(sqlite_path(url))
         yield _disk(sqlite_path(url))
-    elif url.startswith("postgres"):
-        async for check in examine_server(url):
-            yield check
     is_copy = url.startswith("sqlite:") and is_unopened(sqlite_path(url))
     yield _of_copy(await _runs(app), is_copy)
     yield _of_copy(await _workers(app, url), is_copy)
