@@ -205,7 +205,7 @@ class Call:
         "repeats",
         "request",
         "reverses",
-        "round",
+        "rounds",
         "ruling",
         "stale",
         "state",
@@ -234,7 +234,7 @@ class Call:
         # The keys of attempts that failed at its place: they are counted as writes.
         self.failed_keys: frozenset[str] = frozenset()
         self.stale = False  # its receipt was closed elsewhere, and must be read again
-        self.round = 1  # of its key: each act under it that was taken back ends one
+        self.rounds: dict[str, int] = {}  # of keys that it has had: a retried run may call it with other arguments
         self.found: Found | None = None  # what has its key, once that was looked for
         self.key: str | None = None  # its key, where an older version gave it another than the proposal's
         self.ruling: SlowRuling | None = None  # for the next turn
@@ -259,10 +259,15 @@ class Call:
 
     # -- facts -----------------------------------------------------------------------------------------------------
 
+    @property
+    def round(self) -> int:
+        """The round of its key: each act under it that was taken back ends one."""
+        return self.rounds.get(self.proposal.key, 1)
+
     def learn_receipt(self, receipt: ReceiptRow) -> None:
         """Take in the stored receipt of an attempt."""
         if is_of(receipt, self.promise):
-            self.round = max(self.round, receipt.round)
+            self.rounds[receipt.first_key] = max(self.rounds.get(receipt.first_key, 1), receipt.round)
         if receipt.state == "failed":
             self.failed_keys |= {receipt.first_key}
         elif self.earlier is None or self.earlier.token != receipt.token:  # the receipt here may be newer

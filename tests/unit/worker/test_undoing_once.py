@@ -18,6 +18,7 @@ from holdfast import (
     Receipt,
     RunCancelled,
     RunFailed,
+    TerminalError,
     action,
     keep_done,
     receive,
@@ -608,6 +609,59 @@ def test_a_retried_run_does_again_what_a_person_took_back(ground: Ground) -> Non
             await run.retry(by="ben")
             assert await run.result(60) == "o-1"
             assert [line for line in WORLD if line != "no parcel"] == ["pay o-1", "back o-1", "pay o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
+@step(name="once.draw", repeatable=True)
+async def draw() -> str:
+    return "o-2" if "open" in WORLD else "o-1"
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="drawn:{order}",
+    undo=refund,
+    name="once.pay_if_open",
+)
+async def pay_if_open(order: str) -> str:
+    if "closed" in WORLD and "open" not in WORLD:
+        raise TerminalError("the bank is closed")
+    WORLD.append(f"pay {order} as {step_info().key}")
+    return order
+
+
+@workflow(name="once.drawing")
+async def drawing() -> str:
+    await pay("crate")  # it is undone, so all that follows is done again
+    await pay_if_open(await draw())
+    return await receive("word", str)
+
+
+def test_a_retried_call_with_another_key_begins_the_first_round_of_that_key(ground: Ground) -> None:
+    """The receipt of its failed attempt is one of the second round, of another key."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(drawing) as app:
+            one = await app.start(drawing, id="one", actor="ann")
+            await rested(app, "one")
+            await one.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await one.result(60)
+            WORLD.append("closed")
+            two = await app.start(drawing, id="two", actor="ann")
+            with pytest.raises(RunFailed):
+                await two.result(60)
+            WORLD.append("open")
+            await two.retry(by="ben")
+            await two.signal("word", "good")
+            assert await two.result(60) == "good"
+            drawn = sorted(row.key for row in await receipts(app) if row.key.startswith("drawn:"))
+            assert drawn == ["drawn:o-1", "drawn:o-1#2", "drawn:o-2"]
+            assert WORLD[-1] == "pay o-2 as drawn:o-2"
             await sound(app)
 
     ground.play(main)

@@ -274,7 +274,7 @@ class Governor:
         calls, before = held.gate_of_run(), call.earlier
         call.earlier = None
         if before is not None and before.first_key == call.proposal.key:
-            call.round = before.round
+            call.rounds[before.first_key] = before.round
         call.repeats = is_unaccounted(before, call.promise)
         if before is not None and before.state == "pending" and is_of(before, call.promise):
             calls.carry(entries.unknown(held, call, before, now))  # repeated: the audit must show that it was begun

@@ -113,7 +113,7 @@ class Settler:
         tenant, first = held.key.tenant, call.proposal.key
         found = await patiently(partial(self._store.receipt_of_key, tenant, first))
         while found is not None and found.reversed_by is not None and not call.effect.key_once:
-            call.round = found.round + 1
+            call.rounds[first] = found.round + 1
             found = await patiently(partial(self._store.receipt_of_key, tenant, f"{first}#{call.round}"))
         call.found = Found(found)
 
