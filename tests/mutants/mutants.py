@@ -862,9 +862,16 @@ MUTANTS: Final = (
     Mutant(
         "an-act-is-reused-while-it-is-undone",
         "src/holdfast/store/memory/holding.py",
-        "if is_taken and not change.inherited:",
-        "if False:",
+        "return None if is_taken and not change.inherited else row",
+        "return row",
         (ACTS,),
+    ),
+    Mutant(
+        "a-retry-does-not-hold-what-it-relies-on",
+        "src/holdfast/client/runs/retries.py",
+        "[renew, *holds]",
+        "[renew]",
+        ("tests/unit/worker/test_undoing_once.py",),
     ),
     Mutant(
         "a-taking-has-no-end",

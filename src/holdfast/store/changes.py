@@ -21,8 +21,8 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.holding import HeldBy, Holding, HoldingChange, TookBack
-from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
+from holdfast.store.holding import HeldBy, Hold, Holding, HoldingChange, TookBack
+from holdfast.store.items import ItemChange, Tally
 from holdfast.store.splits import MarkSplit
 from holdfast.store.values import (
     FUNCTION,
@@ -229,21 +229,7 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
     changes: tuple[Act, ...]
 
 
-Act = (
-    Deliver
-    | Pause
-    | Unpause
-    | Renew
-    | Publish
-    | Start
-    | PutTask
-    | PutItem
-    | ExpectItem
-    | DropItem
-    | DropDead
-    | PutRoot
-    | MarkSplit
-)
+Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | ItemChange | DropDead | PutRoot | MarkSplit | Hold
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note | HoldingChange
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | MarkSplit | Gating
 Change = (

@@ -47,8 +47,8 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     """Rely on the recorded success of an act. Answered ``Holding``, or ``Fenced`` if it has not succeeded, or its
     act was taken back or is being taken back.
 
-    The call that did the act is noted as its holder, too. An ``inherited`` act is held in any case: a fork has its
-    result already, and finds out when it undoes it.
+    The call that did the act is noted as its holder, too. What a call has kept it keeps. An ``inherited`` act is held
+    in any case: a fork has its result already, and finds out when it undoes it.
     """
 
     tenant: str

@@ -614,6 +614,76 @@ def test_a_retried_run_does_again_what_a_person_took_back(ground: Ground) -> Non
     ground.play(main)
 
 
+@action(connector="bank", operation="back", target="{receipt.target}", name="once.back_slowly")
+async def back_slowly(receipt: Receipt) -> str:
+    WORLD.append("taking back")
+    await PAID[0].wait()
+    WORLD.append(f"back {receipt.target}")
+    return f"back {receipt.target}"
+
+
+@action(connector="bank", operation="pay", target="{order}", reverse=back_slowly, name="once.pay_firmly")
+async def pay_firmly(order: str) -> str:
+    WORLD.append(f"pay {order}")
+    return order
+
+
+@workflow(name="once.shipping_firmly")
+async def shipping_firmly(order: str) -> str:
+    await pay_firmly(order)
+    return await ship(order)
+
+
+def test_a_run_is_not_retried_while_an_act_of_it_is_taken_back(ground: Ground) -> None:
+    """It would rely on the act, and go on without it. Afterwards it does the act again."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(shipping_firmly) as app:
+            run = await app.start(shipping_firmly, "o-1", id="one", actor="ann")
+            with pytest.raises(RunFailed):
+                await run.result(60)
+            (receipt,) = await receipts(app)
+            reversal = await app.receipts.reverse(receipt.id, by="ben")
+            await until(app, lambda: "taking back" in WORLD)
+            with pytest.raises(RetryRefused, match="is taking that back"):
+                await run.retry(by="ben")
+            assert await run.status() == "failed"
+            PAID[0].set()
+            await reversal.result(60)
+            await run.retry(by="ben")
+            with pytest.raises(RunFailed):
+                await run.result(60)
+            assert WORLD.count("pay o-1") == 2
+            await sound(app)
+
+    ground.play(main)
+
+
+def test_a_retried_run_relies_again_on_its_own_act_that_it_had_left_to_another(ground: Ground) -> None:
+    """The other could not undo it. So it stands, and the call that did it gets its recorded result."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(late) as app:
+            one, two = [await begun(app, late, id) for id in ("one", "two")]
+            for run, error in ((one, RunCancelled), (two, RunFailed)):
+                await run.cancel("enough")
+                with pytest.raises(error):
+                    await run.result(60)
+            await one.retry(by="ben")
+            await rested(app, "one")
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"one": "open"}
+            await two.retry(by="ben")
+            await rested(app, "two")
+            await two.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await two.result(60)
+            assert WORLD == ["pay o-1", "refund o-1"]
+            await sound(app)
+
+    ground.play(main)
+
+
 @step(name="once.draw", repeatable=True)
 async def draw() -> str:
     return "o-2" if "open" in WORLD else "o-1"
@@ -662,6 +732,62 @@ def test_a_retried_call_with_another_key_begins_the_first_round_of_that_key(grou
             drawn = sorted(row.key for row in await receipts(app) if row.key.startswith("drawn:"))
             assert drawn == ["drawn:o-1", "drawn:o-1#2", "drawn:o-2"]
             assert WORLD[-1] == "pay o-2 as drawn:o-2"
+            await sound(app)
+
+    ground.play(main)
+
+
+@step(name="once.refund_at_last", retries=0)
+async def refund_at_last(order: str) -> None:
+    WORLD.append(f"refund {order}")
+    if WORLD.count(f"refund {order}") == 1:
+        raise ArithmeticError("the bank is closed")
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order}",
+    idempotency_key="late:{order}",
+    undo=refund_at_last,
+    name="once.pay_late",
+)
+async def pay_late(order: str) -> str:
+    WORLD.append(f"pay {order}")
+    return order
+
+
+@workflow(name="once.late")
+async def late(order: str) -> str:
+    await pay_late(order)
+    if await receive("word", str) == "doubtful":
+        await ship(order)
+    return await receive("word", str)
+
+
+def test_a_retried_run_relies_again_on_what_it_could_not_undo(ground: Ground) -> None:
+    """It had let the act go. Another run that fails now leaves the act to it."""
+
+    async def main(ground: Ground) -> None:
+        WORLD.append("no parcel")  # there is one at the second attempt
+        async with ground.engine(late) as app:
+            one, two = [await begun(app, late, id) for id in ("one", "two")]
+            await two.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await two.result(60)
+            assert await over(one, "doubtful") == "failed"
+            three = await begun(app, late, "three")
+            await one.retry(by="ben")
+            await rested(app, "one")
+            (receipt,) = await receipts(app)
+            assert (await app.receipts.get(receipt.id)).holders == {"one": "open", "three": "open"}
+            await three.cancel("enough")
+            with pytest.raises(RunCancelled):
+                await three.result(60)
+            assert (await app.receipts.get(receipt.id)).reversed_by is None
+            await one.signal("word", "sure")
+            assert await one.result(60) == "sure"
+            assert WORLD.count("pay o-1") == WORLD.count("refund o-1") == 1
             await sound(app)
 
     ground.play(main)

@@ -1,6 +1,8 @@
-"""Acts that a fork inherits: it relies on what its journal says was done, so it holds their receipts from its birth.
+"""Acts that forks and retries inherit: they rely on what their journal says was done, so they hold the receipts from
+their birth.
 
-What its journal says was undone it lets go at once. A fork of it may begin before that undo, and finds the receipt so.
+What its journal says was undone a fork lets go at once. A fork of it may begin before that undo, and finds the receipt
+so. A retried run had let its acts go when it failed, also those that it could not undo.
 """
 
 from __future__ import annotations
@@ -34,6 +36,24 @@ async def holds_of_fork(
     if undone:
         holds.append(p.SetHolds(run.key.tenant, fork.run, tuple(undone), "let_go"))
     return tuple(holds)
+
+
+async def holds_of_retry(
+    store: p.Store, run: p.Run, entries: Sequence[e.Entry], carried: Sequence[int]
+) -> tuple[p.Hold, ...]:
+    """The changes by which the next generation holds what this journal and the kept calls of these places have done.
+
+    They are as old as the acts: of two calls at one place, in different generations, the newer one counts.
+    """
+    acts = [act for act, stands in _acts(entries).items() if stands]
+    callers = [p.ActCaller(run.key.run, act.root, act.path[-1]) for act in acts]
+    callers += [p.ActCaller(run.key.run, run.root, place) for place in carried]
+    found = await store.acts_of(run.key.tenant, callers)
+    return tuple(
+        p.Hold(receipt.tenant, receipt.key, receipt.id, caller, receipt.opened_at)
+        for caller, receipt in zip(callers, found, strict=True)
+        if receipt is not None and receipt.reversed_by is None
+    )
 
 
 def _acts(entries: Sequence[e.Entry]) -> Mapping[PromiseId, bool]:

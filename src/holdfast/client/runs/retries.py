@@ -9,6 +9,9 @@ is being cancelled            refused, by its name: what it still does would be 
 is not there any more         refused, by its name: it would be done from its beginning
 ============================  ==========================================================================
 
+The run relies on what it has done from this commit on. It is refused, by the act's name, if one of these acts is being
+taken back: by a person's reversal, or by the undo of another run.
+
 A run that is parked because it calls something with another input than the result has that was kept of it gets no new
 generation. It gets the answer, and goes on.
 """
@@ -24,6 +27,7 @@ import msgspec
 from holdfast.client.operators import operator_note
 from holdfast.client.runs.dropped_calls import left_over, never_begun
 from holdfast.client.runs.former_acts import former_acts
+from holdfast.client.runs.inherited_acts import holds_of_retry
 from holdfast.client.runs.repair import open_calls, started_of, with_parts
 from holdfast.client.runs.retry_point import RetryPoint, retry_point
 from holdfast.errors import InvalidRequest, RetryDiverged, RetryRefused, RunEnded
@@ -106,10 +110,23 @@ class Retries:
         note = operator_note(self._app, key.tenant, "retry", by, key.run, reason, details)
         answer = await self._app.committer.commit(p.Operate(note, tuple(changes)))
         if not isinstance(answer, p.OperatedOn | p.Repeated):
+            await self._refuse_taken(key, changes)
             raise RunEnded(f"run {key.run} was changed by someone else since: look at it again.")
         self._app.wake_sealer()
         self._app.delivered(key)
         self._app.hint()
+
+    async def _refuse_taken(self, key: p.Key, changes: Sequence[p.Act]) -> None:
+        """Raises RetryRefused where somebody takes back an act that the run would rely on."""
+        for each in changes:
+            if isinstance(each, p.Hold):
+                row = await self._app.store.receipt(each.tenant, each.receipt)
+                taking = (await self._app.store.stakes(each.tenant, each.receipt)).taking
+                if taking is not None and row is not None:
+                    raise RetryRefused(
+                        f"run {key.run} cannot be retried yet: it would rely on the act of {row.action!r} (receipt "
+                        f"{row.id}), and run {taking[1]} is taking that back. Wait for the end of it, and retry then."
+                    )
 
     async def _answered(self, run: p.Run, answers: Answers) -> _Planned:
         """A parked run gets an answer."""
@@ -134,7 +151,9 @@ class Retries:
         blobs: dict[bytes, bytes] = {}
         segment = seal([(entry.timestamp, entry.event) for entry in with_parts(point.journal)], 0, GENESIS, blobs)
         renewal = p.Renewal(run.root, segment, blobs)
-        found = _Planned(point, [p.Renew(run.key, run.generation, renewal, p.Projection("queued"), now)], [])
+        renew = p.Renew(run.key, run.generation, renewal, p.Projection("queued"), now)
+        holds = await holds_of_retry(self._app.store, run, point.journal, point.places) if run.governed else ()
+        found = _Planned(point, [renew, *holds], [])
         calls = (entry.event for entry in point.journal)
         places = {call.promise_id: call.key_place for call in calls if isinstance(call, e.InvokeScheduled)}
         unbegun = never_begun(entries)
@@ -147,7 +166,7 @@ class Retries:
                 below = await self._renewals(child, UNSAID, tree=tree)
                 found.changes += below.changes
                 found.children += [child.key.run, *below.children]
-            if len(found.changes) > MOST_RUNS:
+            if len(found.children) >= MOST_RUNS:
                 raise RetryRefused(
                     f"run {run.key.run} cannot be retried with its children: they are more than {MOST_RUNS - 1}. Retry "
                     "the children first, and then this run."

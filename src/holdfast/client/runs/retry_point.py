@@ -24,6 +24,7 @@ from holdfast.errors import RetryRefused
 from holdfast.journal import events as e
 from holdfast.journal.former import UNSAID, Answers, write_answers, write_former
 from holdfast.journal.promise import PromiseId
+from holdfast.runs.kinds.table import is_gated
 
 Attempt = e.InvokeStarted | e.InvokeRetrying | e.InvokeCompleted
 
@@ -32,7 +33,7 @@ class RetryPoint(msgspec.Struct, frozen=True):
     """The journal that the next generation begins with, and what becomes of the calls behind it, by name.
 
     ``again`` are done again, ``kept`` are not if they are called alike, and timers of ``slept`` microseconds run again.
-    ``lost`` are the positions of children that are called again.
+    ``lost`` are the positions of children that are called again, ``places`` those of kept calls at the gate.
     """
 
     journal: list[e.Entry]
@@ -40,6 +41,7 @@ class RetryPoint(msgspec.Struct, frozen=True):
     kept: tuple[str, ...] = ()
     slept: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
 
 
 def retry_point(
@@ -62,6 +64,7 @@ def retry_point(
         dropped.kept,
         (*restarted, *dropped.slept),
         dropped.lost,
+        tuple(call.key[0] for call in dropped.former.calls if call.is_kept and is_gated(call.kind) and call.key),
     )
 
 

@@ -43,12 +43,17 @@ def taken_by(tables: Tables, run: p.Key) -> list[p.TakenAct]:
     return [p.TakenAct(name, row) for name, row in rows if row is not None]
 
 
-def hold(tables: Tables, change: p.Hold) -> p.Answer:
+def holdable(tables: Tables, change: p.Hold) -> p.ReceiptRow | None:
+    """The receipt of an act, if a call may rely on it."""
     row = _by_id(tables, change.tenant, change.receipt)
     if row is None or row.state != "succeeded":
-        return p.Fenced()
+        return None
     is_taken = row.reversed_by is not None or (change.tenant, change.receipt) in tables.takings
-    if is_taken and not change.inherited:
+    return None if is_taken and not change.inherited else row
+
+
+def hold(tables: Tables, change: p.Hold) -> p.Answer:
+    if (row := holdable(tables, change)) is None:
         return p.Fenced()
     _hold(tables, row, change.caller, change.at)
     return _APPLIED
@@ -66,7 +71,8 @@ def hold_former(tables: Tables, change: p.HoldFormer) -> p.Answer:
 def _hold(tables: Tables, row: p.ReceiptRow, caller: p.ActCaller, at: int) -> None:
     holders = tables.holders.setdefault((row.tenant, row.id), {})
     holders.setdefault(_doer(row), ("open", row.opened_at))
-    holders[caller] = "open", at
+    state, since = holders.get(caller, ("open", at))
+    holders[caller] = "kept" if state == "kept" else "open", max(since, at)
 
 
 def _doer(row: p.ReceiptRow) -> p.ActCaller:

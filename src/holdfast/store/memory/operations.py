@@ -11,6 +11,7 @@ from holdfast.store.caps import CAP, CAP_SET, WRITE_CAP
 from holdfast.store.items import item_fits, item_key
 from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.memory.cell_roots import put_root
+from holdfast.store.memory.holding import holdable
 from holdfast.store.memory.tables import Tables
 
 Apply = Callable[[Tables, p.Change], p.Answer]
@@ -41,7 +42,7 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
         elif isinstance(each, p.Publish):
             tables.code.setdefault((each.tenant, each.code.digest), each.code)
             tables.definitions[each.row[:3]] = each.row
-        elif isinstance(each, p.Deliver | p.Renew | p.MarkSplit):
+        elif isinstance(each, p.Deliver | p.Renew | p.MarkSplit | p.Hold):
             apply(tables, each)
     apply(tables, change.note)
     return p.OperatedOn()
@@ -50,6 +51,8 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
 def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.Hold):
+        return p.Fenced() if holdable(tables, change) is None else None
     if isinstance(change, p.PutRoot):
         roots = tables.cell_roots.get(change.row.key)
         return None if (roots[-1].version if roots else 0) == change.after else p.Fenced()

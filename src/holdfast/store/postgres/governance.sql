@@ -103,7 +103,8 @@ SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2 FOR NO KEY 
 -- name: hold
 INSERT INTO holders AS there (tenant, receipt, run, root, position, state, at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (tenant, receipt, run, root, position) DO UPDATE
-SET state = excluded.state, at = greatest(there.at, excluded.at);
+SET state = CASE WHEN there.state = 'kept' AND excluded.state = 'open' THEN there.state ELSE excluded.state END,
+    at = greatest(there.at, excluded.at);
 
 -- name: hold_of_doer
 -- The call that did the act, which needs a row as soon as there is a second holder.

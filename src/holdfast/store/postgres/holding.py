@@ -47,12 +47,18 @@ async def hold(writer: Writer, changes: Sequence[p.Hold]) -> list[p.Answer]:
     return [await _hold(writer, change) for change in changes]
 
 
-async def _hold(writer: Writer, change: p.Hold) -> p.Answer:
+async def holdable(writer: Writer, change: p.Hold) -> p.ReceiptRow | None:
+    """The receipt of an act, if a call may rely on it. It stays locked."""
     place = change.tenant, change.receipt
     row = await _locked(writer, *place)
     if row is None or row.state != "succeeded":
-        return p.Fenced()
-    if not change.inherited and (row.reversed_by is not None or await writer.fetch("taking", *place)):
+        return None
+    is_taken = row.reversed_by is not None or bool(await writer.fetch("taking", *place))
+    return None if is_taken and not change.inherited else row
+
+
+async def _hold(writer: Writer, change: p.Hold) -> p.Answer:
+    if (row := await holdable(writer, change)) is None:
         return p.Fenced()
     await _hold_it(writer, row, change.caller, change.at)
     return _APPLIED

@@ -13,6 +13,7 @@ from holdfast.store.items import item_fits, item_key
 from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.postgres import code
 from holdfast.store.postgres.cell_roots import last_root, put_root
+from holdfast.store.postgres.holding import holdable
 from holdfast.store.postgres.writer import Place, Writer
 from holdfast.store.sql_rows import item_columns
 
@@ -31,7 +32,7 @@ async def operate(writer: Writer, changes: Sequence[p.Operate], places: Sequence
     rest: list[p.Change] = []
     below: list[Place] = []
     for index in agreed:
-        others = [each for each in changes[index].changes if isinstance(each, p.Deliver | p.Renew)]
+        others = [each for each in changes[index].changes if isinstance(each, p.Deliver | p.Renew | p.Hold)]
         rest += [*others, changes[index].note]
         below += [(*places[index], number + 1) for number in range(len(others) + 1)]
     await make(writer, rest, below)
@@ -104,6 +105,8 @@ async def _first_refusal(writer: Writer, change: p.Operate, versions: Versions) 
 async def _refusal(writer: Writer, change: p.Act, versions: Versions) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.Hold):
+        return p.Fenced() if await holdable(writer, change) is None else None
     if isinstance(change, p.PutRoot):
         return None if await last_root(writer, change.row.key) == change.after else p.Fenced()
     if isinstance(change, p.ItemChange):

@@ -54,7 +54,9 @@ UPDATE receipts SET reversed_by = ?3 WHERE tenant = ?1 AND id = ?2;
 
 -- name: hold
 INSERT INTO holders (tenant, receipt, run, root, position, state, at) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET state = excluded.state, at = max(at, excluded.at);
+ON CONFLICT DO UPDATE SET
+    state = CASE WHEN state = 'kept' AND excluded.state = 'open' THEN state ELSE excluded.state END,
+    at = max(at, excluded.at);
 
 -- name: hold_of_doer
 -- The call that did the act, which needs a row as soon as there is a second holder.

@@ -45,12 +45,18 @@ def taken_by(read: Read, run: p.Key) -> list[p.TakenAct]:
     return [p.TakenAct(name, read_receipt(*row)) for name, *row in read(GATE["takings_of_run"], run)]
 
 
-def hold(cursor: sqlite3.Cursor, change: p.Hold) -> p.Answer:
+def holdable(cursor: sqlite3.Cursor, change: p.Hold) -> p.ReceiptRow | None:
+    """The receipt of an act, if a call may rely on it."""
     place = change.tenant, change.receipt
     row = _receipt(cursor, *place)
     if row is None or row.state != "succeeded":
-        return p.Fenced()
-    if not change.inherited and (row.reversed_by is not None or _taking(cursor, *place) is not None):
+        return None
+    is_taken = row.reversed_by is not None or _taking(cursor, *place) is not None
+    return None if is_taken and not change.inherited else row
+
+
+def hold(cursor: sqlite3.Cursor, change: p.Hold) -> p.Answer:
+    if (row := holdable(cursor, change)) is None:
         return p.Fenced()
     _hold(cursor, row, change.caller, change.at)
     return _APPLIED

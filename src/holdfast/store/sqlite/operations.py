@@ -15,6 +15,7 @@ from holdfast.store.judgements import paused_otherwise, published_before
 from holdfast.store.sql_rows import item_columns
 from holdfast.store.sqlite.cell_roots import last_root, put_root
 from holdfast.store.sqlite.connection import shrink
+from holdfast.store.sqlite.holding import holdable
 from holdfast.store.sqlite.sql import SQL
 
 PRUNED: Final = (
@@ -64,7 +65,7 @@ def operate(cursor: sqlite3.Cursor, change: p.Operate, apply: Apply) -> p.Answer
         elif isinstance(each, p.Publish):
             keep_code(cursor, each.tenant, each.code)
             cursor.execute(SQL["publish"], each.row)
-        elif isinstance(each, p.Deliver | p.Renew | p.MarkSplit):
+        elif isinstance(each, p.Deliver | p.Renew | p.MarkSplit | p.Hold):
             apply(cursor, each)
     apply(cursor, change.note)
     return p.OperatedOn()
@@ -78,6 +79,8 @@ def keep_code(cursor: sqlite3.Cursor, tenant: str, code: p.Code) -> None:
 def _refusal(cursor: sqlite3.Cursor, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.Hold):
+        return p.Fenced() if holdable(cursor, change) is None else None
     if isinstance(change, p.PutRoot):
         return None if last_root(cursor, change.row.key) == change.after else p.Fenced()
     if isinstance(change, p.ItemChange):

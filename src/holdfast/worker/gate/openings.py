@@ -165,10 +165,12 @@ class Openings:
     def _reuse(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
         """It was done before, under this key: the recorded result is the result.
 
-        The run relies on the act from here on. If it is being taken back, the call is judged once more after that.
+        The run relies on the act from here on. If it is being taken back, the call is judged once more after that. Only
+        in a retried run may the call have let its own act go before.
         """
         held.gate_of_run().move(call, "found")
-        if is_of(found, call.promise) or found.reversed_by is not None:  # the latter: its key counts only once
+        is_own = is_of(found, call.promise) and not held.generation
+        if is_own or found.reversed_by is not None:  # the latter: its key counts only once
             self._take(held, call, found)
             return
         caller = p.ActCaller(held.key.run, call.promise.root, call.promise.path[-1])

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.testing.stores.governance.samples import bodies, closed, note, opened, receipt
-from holdfast.testing.stores.samples import NOW, TENANT, advanced, commit, ended, leased, turn
+from holdfast.testing.stores.samples import NOW, TENANT, advanced, commit, ended, key, leased, renewal, turn
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 ID: Final = receipt().id
@@ -248,6 +248,24 @@ class HoldingTopic(Topic):
         gone = p.SetHolds(TENANT, "three", ((THIRD.root, THIRD.position), (b"nothing", 9)), "let_go")
         assert await commit(store, gone) == p.Holding()
         assert await commit(store, take(OTHER)) == p.TookBack()
+
+    @on_fresh_store
+    async def test_a_run_that_is_retried_holds_what_it_relies_on_or_is_not_retried(self, store: p.Store) -> None:
+        """Where the act is being taken back nothing is made. What the call has kept it keeps."""
+        await done(store)
+        await ended(store, "one")
+        await commit(store, take())
+        renew = p.Renew(key("one"), 0, renewal(), p.Projection("queued"), NOW)
+        retry = p.Operate(note("retried"), (renew, hold(DOER)))
+        assert await commit(store, retry) == p.Fenced()
+        assert (await store.get([key("one")]))[0].generation == 0
+        await commit(store, settle("undo by one", done=False))
+        assert await commit(store, retry) == p.OperatedOn()
+        assert (await store.get([key("one")]))[0].generation == 1
+        assert (await store.stakes(TENANT, ID)).holders == (p.HolderRow(DOER, "open"),)
+        await commit(store, p.SetHolds(TENANT, "one", ((DOER.root, DOER.position),)))
+        assert await commit(store, hold(DOER)) == p.Holding()
+        assert (await store.stakes(TENANT, ID)).holders == (p.HolderRow(DOER, "kept"),)
 
     @on_fresh_store
     async def test_what_is_known_of_a_holder_is_one_tenants(self, store: p.Store) -> None:
