@@ -874,6 +874,13 @@ MUTANTS: Final = (
         ("tests/unit/worker/test_undoing_once.py",),
     ),
     Mutant(
+        "the-error-of-a-run-that-could-not-undo-all-is-its-own",
+        "src/holdfast/client/runs/recorded_calls.py",
+        "return sorted(same or noted)",
+        "return sorted(same)",
+        ("tests/unit/client/test_retries.py",),
+    ),
+    Mutant(
         "a-taking-has-no-end",
         "src/holdfast/store/memory/holding.py",
         "    del tables.takings[place]\n    if change.done",

@@ -384,6 +384,50 @@ async def above() -> str:
     return await slow()
 
 
+@step(name="retries.refund_if_open", retries=0)
+async def refund_if_open(payment: str) -> None:
+    _do("refund")
+
+
+@step(name="retries.charge_firmly", undo=refund_if_open)
+async def charge_firmly() -> str:
+    return _do("charge")
+
+
+@step(name="retries.pack", retries=0)
+async def pack() -> str:
+    return _do("pack")
+
+
+@workflow(name="retries.waiting")
+async def waiting() -> None:
+    await asyncio.sleep(60)
+
+
+@workflow(name="retries.sinking")
+async def sinking() -> None:
+    await charge_firmly()
+    await asyncio.gather(pack(), waiting())
+
+
+def test_a_run_that_could_not_undo_all_does_again_what_it_failed_of(virtual: Ground) -> None:
+    """Its error says more than that of the call, and a child that was stopped has failed after that."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(sinking, waiting) as app:
+            FAILS.update({"pack", "refund"})
+            run = await app.start(sinking, id="one")
+            with pytest.raises(RunFailed, match="pack is broken; and what was done could not all be taken back"):
+                await run.result(60)
+            FAILS.clear()
+            assert (await run.plan_retry(tree=True)).again == ("retries.pack", "retries.waiting")
+            await run.retry(tree=True)
+            await run.result(600)
+            assert DONE == ["charge", "pack"]
+
+    virtual.play(main)
+
+
 def test_a_child_that_is_being_cancelled_refuses_the_retry(virtual: Ground) -> None:
     """What it still does would be done beside its retry."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -13,6 +14,16 @@ from holdfast.journal.promise import PromiseId
 from holdfast.runs.kinds.table import readable_kind
 
 _STOPPED: Final = frozenset({"asyncio.exceptions:CancelledError", "holdfast.errors:RunCancelled"})
+
+_COMMANDS: Final = (
+    e.InvokeScheduled,
+    e.TimerScheduled,
+    e.JoinSetCreated,
+    e.RandomGenerated,
+    e.TimeRecorded,
+    e.SignalReceived,
+)
+"""What a body does. What a definition undoes before its end is done by its body, too: it goes on afterwards."""
 
 _TIME_IS_OVER: Final = frozenset({"builtins:TimeoutError", "holdfast.errors:NodeTimeout"})
 """The errors of a run that failed of a time-out, if no call has given them."""
@@ -82,14 +93,25 @@ def account_of(entries: Sequence[e.Entry], taken_back: Collection[PromiseId] = (
     calls, timers = _calls(entries), _timers(entries)
     for promise in taken_back:
         calls[promise].undone = True
-    undoing = min((call.scheduled_at for call in calls.values() if call.event.undoes is not None), default=None)
-    end = len(entries) - 1 if undoing is None else undoing  # the body had ended by then
+    acted = _last_command(entries, len(entries), with_undos=False)  # a definition goes on after it has undone a branch
+    undos = (call.scheduled_at for call in calls.values() if call.event.undoes is not None)
+    end = min((at for at in undos if at > acted), default=len(entries) - 1)  # the body had ended by then
     requests = (n for n in range(end) if isinstance(entries[n].event, e.CancelRequested))
     account = RunAccount(calls, timers, end, next(requests, None))
     if account.cancelled is not None and _had_failed(account, entries[-1].event, account.cancelled):
         account.cancelled = None
-    account.cause = _cause(account, entries[-1].event) if account.cancelled is None else None
+    account.cause = _cause(account, entries) if account.cancelled is None else None
     return account
+
+
+def _last_command(entries: Sequence[e.Entry], end: int, *, with_undos: bool) -> int:
+    """The last that the body did before the end."""
+    for index in range(end - 1, 0, -1):
+        event = entries[index].event
+        is_undo = isinstance(event, e.InvokeScheduled) and event.undoes is not None
+        if isinstance(event, _COMMANDS) and (with_undos or not is_undo):
+            return index
+    return 0
 
 
 def last_resumed(entries: Sequence[e.Entry], before: int) -> int:
@@ -126,24 +148,46 @@ def _timers(entries: Sequence[e.Entry]) -> dict[PromiseId, RecordedTimer]:
 
 def _had_failed(account: RunAccount, end: e.Event, cancelled: int) -> bool:
     """Whether the body had failed before the request, which came while the run waited for the ends of its calls."""
-    ends = ((call.ended_at, call.failure) for call in account.calls.values())
-    before = [failure for ended_at, failure in ends if ended_at is not None and ended_at < cancelled]
-    return isinstance(end, e.ExecutionFailed) and end.error in before
+    return isinstance(end, e.ExecutionFailed) and any(n < cancelled for n in _failed_with(account, end.error))
 
 
-def _cause(account: RunAccount, end: e.Event) -> int | None:
-    """The entry that the run failed of: the last call that failed with the run's error, or the time-out that fired.
+def _failed_with(account: RunAccount, error: Failure) -> list[int]:
+    """Where calls have failed with a run's error. A definition adds details to it, which no call gave; and it says more
+    if the run could not undo everything, or left children."""
+    ends = [(call.ended_at, call.failure) for call in account.calls.values()]
+    failures = [(at, each) for at, each in ends if at is not None and at < account.end and each is not None]
+    same = [
+        at for at, each in failures if (each.type, each.message, each.trace) == (error.type, error.message, error.trace)
+    ]
+    noted = [at for at, each in failures if error.message.startswith(f"{each.message or each.type}; ")]
+    return sorted(same or noted)
 
-    Where there is none, the body raised it: then the last failed call after which no lasting call was made.
+
+def _cause(account: RunAccount, entries: Sequence[e.Entry]) -> int | None:
+    """The entry that the run failed of: a call that failed with the run's error, or the time-out that fired.
+
+    Where there is none, the body raised it: then a failed call after which no lasting call was made. Of several it is
+    the first after which the body did nothing more, or nothing after the turn that took it in, in which parts beside it
+    may have gone on. What failed later had been stopped, perhaps with the same error.
     """
+    end = entries[-1].event
     error = end.error if isinstance(end, e.ExecutionFailed) else None
-    failures = {call.ended_at: call.failure for call in account.calls.values()}
     failed = [index for index in account.failed if index < account.end]
-    causes = [index for index in failed if failures[index] == error]
+    causes = [] if error is None else _failed_with(account, error)
     if not causes and error is not None and error.type in _TIME_IS_OVER:
         fired = (timer.fired_at for timer in account.timers.values())
         causes = [index for index in fired if index is not None and index < account.end]
     if not causes:
         since = max((call.scheduled_at for call in account.calls.values() if call.is_lasting), default=0)
         causes = [index for index in failed if index > since]
-    return max(causes, default=None)
+    acted = _last_command(entries, account.end, with_undos=True)
+    turns = [n for n in range(account.end) if isinstance(entries[n].event, e.ExecutionResumed)]
+    last = [index for index in causes if acted < index]
+    last = last or [index for index in causes if acted < _end_of_turn(turns, index, account.end)]
+    return min(last, default=max(causes, default=None))
+
+
+def _end_of_turn(turns: Sequence[int], index: int, end: int) -> int:
+    """Where the turn ends that took in what this entry says."""
+    following = bisect_right(turns, index) + 1
+    return turns[following] if following < len(turns) else end
