@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from holdfast.client.views.runs import RunInfo
+from holdfast.client.views.times import moment
 from holdfast.programs.function.reversal import REVERSE
-from tests.laws.acts.life import Life, Violation
+from tests.laws.acts.life import REPORT, Life, Violation
 from tests.laws.acts.world import Act
-
-REPORT = "could not all be taken back"
 
 
 async def judge(life: Life) -> None:
@@ -26,6 +25,8 @@ async def judge(life: Life) -> None:
             raise Violation("taken back twice", counts)
         if relied[act] and undone:
             raise Violation("undone although a run relies on it", f"{counts}, relied on by {sorted(relied[act])}")
+        if back and (held := await _reversed_under(life, act, relied[act], runs)):
+            raise Violation("reversed under a run that relies on it", f"{counts}, relied on by {held}")
         if not relied[act] and done > undone + back and not _may_stay(life, act, runs):
             raise Violation("nobody relies on it, and it stays", counts)
         life.reached[_end_of(done, undone, back, relied=bool(relied[act]))] += 1
@@ -53,13 +54,23 @@ async def _relied(life: Life, runs: list[RunInfo]) -> defaultdict[Act, set[str]]
     return relied
 
 
+async def _reversed_under(life: Life, act: Act, relying: set[str], runs: list[RunInfo]) -> list[str]:
+    """The runs that had not ended when a person had the act reversed on which they rely, and said nothing of them."""
+    if act in life.despite or act in life.world.perhaps_kept:
+        return []
+    rows = {row.id: row for row in await life.receipts(life.app, act[0])}
+    by = [rows[row.reversed_by] for row in rows.values() if row.key == act[1] and row.reversed_by in rows]
+    ended = {run.id: run.ended_at for run in runs if run.tenant == act[0]}
+    return sorted(run for run in relying for back in by if (at := ended[run]) is None or at > moment(back.opened_at))
+
+
 def _may_stay(life: Life, act: Act, runs: list[RunInfo]) -> bool:
     """Whether there is a reason why an act on which nobody relies was not taken back."""
     world = life.world
     if act in world.perhaps_kept or _is_final(life, act):
         return True
-    failed = world.undos_failed[act]
-    return any(run.id in failed and run.tenant == act[0] and REPORT in (run.error or "") for run in runs)
+    said = {(run.tenant, run.id) for run in runs if REPORT in (run.error or "")} | life.reported
+    return any((act[0], run) in said for run in world.undos_failed[act])
 
 
 def _is_final(life: Life, act: Act) -> bool:

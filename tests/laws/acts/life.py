@@ -1,7 +1,7 @@
-"""One life: runs of two tenants on engines that die, and people who say words, cancel, fork, reverse and answer.
+"""One life: runs of two tenants on engines that die, and people who say words, cancel, fork, retry, reverse and answer.
 
 Everything comes from the seed. When the schedule is over the weather is fair: engines stay, every question is answered
-truthfully, every run gets words until it ends.
+truthfully, every run gets words until it ends. Then, in some lives, what has failed is retried, up to three times.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
@@ -18,10 +18,10 @@ from holdfast import Holdfast
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.views.runs import RunInfo
 from holdfast.client.views.tasks import TaskInfo
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, RetryDiverged
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.store import protocol as p
-from tests.laws.acts.grow import TENANTS, mood, program, weather
+from tests.laws.acts.grow import TENANTS, mood, program, retries_of, weather
 from tests.laws.acts.process import PROCESS_OPTIONS, Process
 from tests.laws.acts.trade import Trade, trade
 from tests.laws.acts.world import World, unhire, worlds
@@ -29,8 +29,10 @@ from tests.unit.worker.ground import FREE, Ground, Line, asking
 
 REST_SECONDS: Final = 3_000.0
 """Within this virtual time after the last fault, everything has come to rest."""
-ENDED: Final = ("completed", "failed", "cancelled")
+FAILED: Final = ("failed", "cancelled")
+ENDED: Final = ("completed", *FAILED)
 MOST: Final = 10_000
+REPORT: Final = "could not all be taken back"
 
 
 class Violation(Exception):
@@ -48,10 +50,17 @@ class Life:
         self.ground = ground
         self.source = source = random.Random(f"acts {seed}")
         self.world = World(random.Random(f"world {seed}"), mood(source))
-        self.weather = weather(source)
+        self.weather = weather(source, retries_of(seed))
         self.reached: Counter[str] = Counter()
-        self.born_without: dict[tuple[str, str], set[str]] = {}
+        self.born_without: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         """Keys of acts that were taken back, or were being taken back, when a fork was made that inherited them."""
+        self._continued: set[str] = set()
+        """Runs that continue as new. Their arguments name what they rely on, and a retry does not look for it again
+        where it has no undo."""
+        self.despite: set[tuple[str, str]] = set()
+        """Acts that people wanted to have reversed even if a run relies on them."""
+        self.reported: set[tuple[str, str]] = set()
+        """Runs that were retried after they had reported that something could not be taken back."""
         self._processes: list[Process] = []
         self.is_fair = False
         self._engines = 0
@@ -75,6 +84,9 @@ class Life:
         self.is_fair = True
         self.world.tell("the weather is fair")
         await self._rest()
+        for _ in range(self.weather.rounds):
+            await self._processes[0].inside(self._retry_all(self.app))
+            await self._rest()
 
     async def close(self) -> None:
         for process in self._processes:
@@ -111,7 +123,7 @@ class Life:
             process.die("at some time")
             return
         work = {"start": self._start, "word": self._word, "cancel": self._cancel, "fork": self._fork}
-        work |= {"reverse": self._reverse, "answer": self._answer}
+        work |= {"reverse": self._reverse, "answer": self._answer, "retry": self._retry}
         self._do(process, work[kind](process.app))
 
     def _do(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
@@ -150,6 +162,7 @@ class Life:
         self._runs += 1
         id, tenant, ops = f"run-{self._runs}", self.source.choice(TENANTS), program(self.source, self.weather)
         self.world.tell(f"{tenant} {id} starts: {shown(ops)}")
+        self._continued |= {id} if any(op.do == "again" for op in ops) else set()
         await app.start(trade, Trade(tenant, ops), id=id, tenant=tenant, actor="ann")
 
     async def _word(self, app: Holdfast) -> None:
@@ -172,7 +185,7 @@ class Life:
         fork = await app.run(run.id, tenant=run.tenant).fork(sequence, by="ben")
         self.reached["forked"] += 1
         gone = {row.key for row in await self.receipts(app, run.tenant) if await _is_taken(app, row)}
-        self.born_without[run.tenant, fork.id] = gone
+        self.born_without[run.tenant, fork.id] |= gone
         self.world.tell(f"{run.tenant} {run.id} is forked before {sequence} as {fork.id}")
 
     async def _reverse(self, app: Holdfast) -> None:
@@ -181,8 +194,45 @@ class Life:
         if rows:
             row, anyway = self.source.choice(rows), self.source.random() < 0.4
             self.world.tell(f"{tenant} {row.key} is to be reversed{' anyway' if anyway else ''}")
+            self.despite |= {(tenant, row.key)} if anyway else set()
             await app.receipts.reverse(row.id, by="ben", anyway=anyway, tenant=tenant)
             self.reached["reversed"] += 1
+
+    async def _retry(self, app: Holdfast) -> None:
+        """Retry a run that has failed, or answer one that is parked since it was retried."""
+        runs = [run for run in await self.runs(app) if run.status in FAILED or _has_diverged(run)]
+        if runs:
+            await self._retry_run(app, self.source.choice(runs))
+
+    async def _retry_all(self, app: Holdfast) -> None:
+        """Retry most of what has failed. A child is retried with its parent, or alone."""
+        for run in await self.runs(app):
+            if run.status in FAILED and self.source.random() < 0.7:
+                with contextlib.suppress(HoldfastError):
+                    await self._retry_run(app, run)
+
+    async def _retry_run(self, app: Holdfast, run: RunInfo) -> None:
+        """In one of the ways that there are. ``--again`` and ``--keep`` are about names that the plan has."""
+        handle: RunHandle[Any] = app.run(run.id, tenant=run.tenant)
+        said: dict[str, Any] = {"tree": True} if self.source.random() < 0.6 else {}
+        how = self.source.choice(
+            ("new", "again", "keep", "again", "keep", *(() if _has_diverged(run) else ("plain",) * 5))
+        )
+        if how == "new":
+            said["new"] = True
+        elif how != "plain":
+            kept = sorted(set((await handle.plan_retry(**said, new=True)).kept))
+            said[how] = [name for name in kept if self.source.random() < 0.5] or kept[:1]
+        shown = " ".join(
+            f"--{word} {','.join(names) if isinstance(names, list) else ''}" for word, names in said.items()
+        )
+        self.reported |= {(each.tenant, each.id) for each in await self.runs(app) if REPORT in (each.error or "")}
+        if run.id.partition("-fork")[0].partition("~")[0] in self._continued:
+            gone = {row.key for row in await self.receipts(app, run.tenant) if await _is_taken(app, row)}
+            self.born_without[run.tenant, run.id] |= gone
+        await handle.retry(**said, by="ben")
+        self.world.tell(f"{run.tenant} {run.id} is retried {shown}")
+        self.reached["answered since it was retried" if _has_diverged(run) else f"retried, {how}"] += 1
 
     async def _answer(self, app: Holdfast) -> None:
         tasks = [task for tenant in TENANTS async for task in app.tasks.list(tenant=tenant, status="requested")]
@@ -252,6 +302,9 @@ class Life:
                 continue
             handle: RunHandle[Any] = app.run(run.id, tenant=run.tenant)
             found.append(f"{run.tenant} {run.id} is {run.status}: {run.pause_reason or await handle.explain()}")
+            if _has_diverged(run):
+                with contextlib.suppress(HoldfastError):
+                    await self._retry_run(app, run)
             with contextlib.suppress(HoldfastError):
                 await handle.signal("word", self.source.choice(("good", "bad")))
         for tenant in TENANTS:
@@ -262,6 +315,11 @@ class Life:
             rows = await self.receipts(app, tenant)
             found += [f"receipt {row.id} is {row.state}" for row in rows if row.state in ("pending", "unknown")]
         return found
+
+
+def _has_diverged(run: RunInfo) -> bool:
+    """Whether it is parked since it was retried, until a person says what becomes of a kept result."""
+    return run.status == "paused" and (run.pause_reason or "").startswith(RetryDiverged.code)
 
 
 async def _is_taken(app: Holdfast, row: p.ReceiptRow) -> bool:

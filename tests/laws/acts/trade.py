@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast import continue_as_new, keep_done, receive, workflow
-from tests.laws.acts.world import buy, hire, note_kept, pay, tip, worlds
+from holdfast import continue_as_new, keep_done, random, receive, workflow
+from tests.laws.acts.world import ORDERS, buy, doubt, hire, note_kept, pay, tip, worlds
 
 
 class Op(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One statement of a program."""
+    """One statement of a program. An order ``?`` is drawn when it is needed, and anew after a retry."""
 
     do: str
     order: str = ""
@@ -81,6 +81,8 @@ class Player:
                 worlds[-1].perhaps_kept |= {(self.tenant, key) for key in self.relied}
                 keep_done()
                 await note_kept(list(self.relied))
+            case "doubt":
+                await doubt()
             case "fail":
                 raise Unhappy("the program fails")
             case other:
@@ -91,6 +93,7 @@ class Player:
             await self.play(part)
 
     async def _act(self, op: Op) -> None:
+        order = ORDERS[int(random() * len(ORDERS))] if op.order == "?" else op.order
         if op.do == "tip":
-            worlds[-1].final.add((self.tenant, f"pay:{op.order}"))
-        self.relied.append(await ACTS[op.do](op.order))
+            worlds[-1].final.add((self.tenant, f"pay:{order}"))
+        self.relied.append(await ACTS[op.do](order))

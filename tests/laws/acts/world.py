@@ -20,6 +20,7 @@ Act = tuple[str, str]
 """A tenant and a key."""
 
 OUTSIDE: Final = "bank"
+ORDERS: Final = ("k0", "k1", "k2")
 
 
 class Mood(msgspec.Struct, frozen=True):
@@ -193,7 +194,14 @@ async def tip(order: str) -> str:
     return await _do("tip")
 
 
-@step(name="acts.note_kept")
+@step(name="acts.doubt", retries=1)
+async def doubt() -> None:
+    """Fails, until it does not."""
+    if worlds[-1].is_so(0.6):
+        raise TerminalError("doubtful")
+
+
+@step(name="acts.note_kept", repeatable=True)
 async def note_kept(keys: list[str]) -> None:
     """These were declared done: the turn that said so is committed."""
     world, info = worlds[-1], step_info()
