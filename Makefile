@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports constraints units spec sim sagas acts trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports constraints units spec sim sagas acts twins trees mixtures definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -103,6 +103,9 @@ sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1
 
 acts: $(STAMP) ## Check random acts, undos and reversals by a ledger outside the engine: make acts SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.acts $(SEED) $(COUNT)
+
+twins: $(STAMP) ## Check random programs written both as a function and as a definition: make twins SEED=1 COUNT=1000
+	$(BIN)/python -m tests.laws.twins $(SEED) $(COUNT)
 
 trees: $(STAMP) ## Check random trees of runs by following the advice of explain: make trees SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.trees $(SEED) $(COUNT)
