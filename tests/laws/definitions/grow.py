@@ -66,7 +66,22 @@ def _grown(seed: int, source: random.Random) -> Case:
     )
     chance = 0.3 if rich else 0.15
     cancel_at = source.randrange(1_000_000, 300_000_000) if source.random() < chance else END_OF_TIME * 1_000_000
+    for each in (document, *children.values()):
+        _rename_actions(each)
     return Case(seed, document, children, tuple(signals), cancel_at)
+
+
+def _rename_actions(part: Any) -> None:
+    """Actions that are tried again only read: people are asked at once what became of one that writes."""
+    if isinstance(part, dict):
+        if part.get("action") == "laws.definitions.act":
+            name = "look" if "retry" in part else "book" if "undo" in part else "act"
+            part["action"] = f"laws.definitions.{name}"
+        for each in part.values():
+            _rename_actions(each)
+    elif isinstance(part, list):
+        for each in part:
+            _rename_actions(each)
 
 
 def _alive(body: Body) -> Body:

@@ -17,8 +17,16 @@ CONTINUED: Final = "laws.definitions.continued"
 SECOND: Final = 1_000_000
 LONGEST: Final = 60 * SECOND
 
-ERRORS: Final[dict[str, type[Exception]]] = {"error": ValueError, "transport": ConnectionError, "timeout": TimeoutError}
+ERRORS: Final[dict[str, type[Exception]]] = {
+    "error": ValueError,
+    "transport": ConnectionResetError,
+    "timeout": TimeoutError,
+}
 """What a failing call raises, by the class of errors that it stands for."""
+UNKNOWN: Final = ("transport", "timeout")
+"""After these nobody knows whether an action that writes was done."""
+WRITING: Final = ("act(", "book(")
+GIVEN_UP: Final = "given up"
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,19 @@ class Outside:
         plain = f"{what}({arguments['at']}{''.join(f'/{part}' for part in arguments['i'])})"
         self._calls[plain] += 1
         return f"{plain}:{self._calls[plain]}"
+
+    def judge(self, now: int, name: str, fate: Fate, *, noted: bool = True) -> Fate | None:
+        """People say at once what became of an attempt: it happened, or they give up. One without an undo may not have
+        happened, too: then it is begun again, and there is no fate. Others are as they are."""
+        if fate.error not in UNKNOWN or not name.startswith(WRITING):
+            return fate
+        if noted:
+            self.log.append((now, f"what became of {name}", 1))
+        source = random.Random(f"{self.seed} what became of {name}")
+        said = source.choice(("happened", "given up", "given up" if name.startswith("book") else "did not happen"))
+        if said == "did not happen":
+            return None
+        return Fate(0, source.randrange(1_000)) if said == "happened" else Fate(0, 0, GIVEN_UP)
 
     def begin(self, now: int, name: str, attempt: int = 1) -> Fate:
         """An attempt begins."""
@@ -77,9 +98,21 @@ async def call(at: str, i: list[str], n: int = 0) -> int:
     return await STAGE.get().perform("call", {"at": at, "i": i})
 
 
-@action(name="laws.definitions.act", connector="laws", operation="act", writes=False)  # so no outcome is asked about
+@action(name="laws.definitions.act", connector="laws", operation="act", risk="low", safe_to_retry=True)
 async def act(at: str, i: list[str], n: int = 0) -> int:
     return await STAGE.get().perform("act", {"at": at, "i": i})
+
+
+@action(name="laws.definitions.book", connector="laws", operation="book", risk="low", safe_to_retry=True)
+async def book(at: str, i: list[str], n: int = 0) -> int:
+    """It has an undo."""
+    return await STAGE.get().perform("book", {"at": at, "i": i})
+
+
+@action(name="laws.definitions.look", connector="laws", operation="look", writes=False)
+async def look(at: str, i: list[str], n: int = 0) -> int:
+    """It only reads, so nobody is asked what became of it, and it is tried again."""
+    return await STAGE.get().perform("look", {"at": at, "i": i})
 
 
 def _run() -> str:

@@ -17,7 +17,7 @@ from holdfast.programs.definition.spans import read_span
 from holdfast.testing import run_virtually
 from tests.laws.definitions.grow import END_OF_TIME, Case
 from tests.laws.definitions.memory import Failed, Line, Memory, Scope
-from tests.laws.definitions.outside import ERRORS, Fate, Outside
+from tests.laws.definitions.outside import ERRORS, GIVEN_UP, Fate, Outside
 
 T = TypeVar("T")
 Body = dict[str, Any]
@@ -211,16 +211,22 @@ class Reference:
         """One attempt of a call. One that can be undone is awaited even where it is cancelled: it may succeed."""
         limit = body.get("timeout")
         most = limit.get("try") if isinstance(limit, dict) else None
-        fate = await self._begin(called, attempt)
-        if most is not None and fate.duration > read_span(line.value(most)):
-            fate = replace(fate, duration=read_span(line.value(most)), error="timeout")
-        rest = asyncio.ensure_future(asyncio.sleep(fate.duration / 1e6))
-        await rest
+        judged: Fate | None = None
+        while judged is None:
+            fate = await self._begin(called, attempt)
+            if most is not None and fate.duration > read_span(line.value(most)):
+                fate = replace(fate, duration=read_span(line.value(most)), error="timeout")
+            rest = asyncio.ensure_future(asyncio.sleep(fate.duration / 1e6))
+            await rest
+            judged = self.outside.judge(self.now, called, fate, noted=not self.parked.is_set())
+            called = f"{called} again"
         if "undo" in body:
-            self._done(name, body, line, fate)
-        if fate.error:
-            raise Failed(fate.error, ERRORS[fate.error].__name__)
-        return fate.value
+            self._done(name, body, line, judged)
+        if judged.error == GIVEN_UP:
+            raise Failed("error", "ApprovalRejected")
+        if judged.error:
+            raise Failed(judged.error, ERRORS[judged.error].__name__)
+        return judged.value
 
     def _done(self, name: str, body: Body, line: Line, fate: Any) -> None:
         if not fate.error:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import contextvars
 import random
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -26,6 +27,7 @@ from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.function.loop import dispose_all
 from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
+from holdfast.tasks.answers import asks_about
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
 from holdfast.worker.presence.heart import LoopPulse
 from holdfast.worker.steps.performance import _current
@@ -155,7 +157,8 @@ class Whole:
         self.outside = Outside(case.seed)
         self.played = self.outside  # as it was when the run had come to its end, or was parked
         self.deaths = 0
-        self._begun: dict[tuple[str, int], tuple[Fate, float]] = {}
+        self._begun: dict[tuple[str, int, int], tuple[Fate, float]] = {}
+        self._again: Counter[str] = Counter()  # how often people have said that a call did not happen
         self.names: dict[str, str] = {}
         self._asked: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -218,13 +221,14 @@ class Whole:
 
     def begin_as(self, key: str, name: str, attempt: int = 1, limit: float | None = None) -> tuple[Fate, float]:
         """The same, by its name."""
-        if (key, attempt) not in self._begun:
+        name += " again" * self._again[key]
+        if (key, attempt, self._again[key]) not in self._begun:
             now = self._loop.time()
             fate = self.outside.begin(round(now * 1e6), name, attempt)
             if limit is not None and fate.duration > round(limit * 1e6):
                 fate = Fate(round(limit * 1e6), 0, "timeout")
-            self._begun[key, attempt] = fate, now + fate.duration / 1e6
-        return self._begun[key, attempt]
+            self._begun[key, attempt, self._again[key]] = fate, now + fate.duration / 1e6
+        return self._begun[key, attempt, self._again[key]]
 
     async def _played(self) -> Ending:
         await self.store.open()
@@ -298,11 +302,35 @@ class Whole:
         runs = self.store._tables.runs
         self.has_parked_child = self.has_parked_child or any(runs[key].pause for key in runs if key != ROOT)
         for task in list(self.store._tables.tasks.values()):
+            if task.kind == "outcome" and task.id not in self._asked:
+                self._asked.add(task.id)
+                self._spawn(self._tell(task))
             if task.kind == "form" and task.id not in self._asked:
                 self._asked.add(task.id)
                 name = self.outside.name("task", cbor2.loads(task.details)["shown"])
                 fate = self.outside.begin(round(self._loop.time() * 1e6), name)
                 self._spawn(self._answer(task, fate))
+
+    async def _tell(self, task: p.TaskRow) -> None:
+        """Somebody says at once what became of a call."""
+        id = asks_about(task)
+        (receipt,) = [each for each in self.store._tables.receipts.values() if each.id == id]
+        row, key = (
+            self.store._tables.runs[p.Key(task.tenant, task.run)],
+            str(PromiseId(receipt.root).child(receipt.position)),
+        )
+        name = self.names[key] + " again" * self._again[key]
+        is_heard = row.pause is None and row.standing not in p.ENDED and not receipt.abandoned
+        unknown = Fate(0, 0, "timeout")
+        judged = self.outside.judge(round(self._loop.time() * 1e6), name, unknown, noted=is_heard)
+        with contextlib.suppress(TaskClosed):
+            if judged is None:
+                self._again[key] += 1
+                await self._client.tasks.did_not_happen(task.id, by="ann")
+            elif judged.error:
+                await self._client.tasks.give_up(task.id, by="ann")
+            else:
+                await self._client.tasks.happened(task.id, by="ann", result=judged.value)
 
     async def _answer(self, task: p.TaskRow, fate: Fate) -> None:
         await asyncio.sleep(fate.duration / 1e6)

@@ -36,7 +36,7 @@ from holdfast.runs.program_names import definition_name
 from holdfast.tasks import questions
 from tests.definitions import Defined, Tools
 from tests.laws.definitions.grow import Case
-from tests.laws.definitions.outside import CONTINUED, ERRORS, FUNCTION, Fate, Outside
+from tests.laws.definitions.outside import CONTINUED, ERRORS, FUNCTION, GIVEN_UP, Fate, Outside
 from tests.laws.definitions.reference import Ending
 from tests.runs import NOW, Run
 
@@ -100,6 +100,7 @@ class Player:
         self.begun: set[tuple[PromiseId, int]] = set()
         self.children: dict[PromiseId, Player] = {}
         self.cancelled: set[PromiseId] = set()
+        self.abandoned: set[PromiseId] = set()
         self.parked = False
 
     def advance(self, *arrivals: Arrival) -> None:
@@ -213,16 +214,34 @@ class Player:
         name = self.calls.get(invoke.promise_id)
         if name is None:
             name = self.calls[invoke.promise_id] = world.outside.name(*_named(invoke))
+        self._begin(invoke, name)
+
+    def _begin(self, invoke: Invoke, name: str) -> None:
+        """One attempt, or what is done once more because people say that it did not happen."""
+        world = self.world
         fate = world.outside.begin(world.now, name, invoke.attempt)
         if invoke.kind in (DETACHED, SIGNAL):
             fate = Fate(0, 0)
         limit = invoke.retry.attempt_timeout
         if limit is not None and fate.duration > round(limit * 1e6):
             fate = Fate(round(limit * 1e6), 0, "timeout")
-        world.at(world.now + fate.duration, lambda: self._answer(invoke, fate))
+        world.at(world.now + fate.duration, lambda: self._judge(invoke, name, fate))
+
+    def _judge(self, invoke: Invoke, name: str, fate: Fate) -> None:
+        """What the gate does: it asks people about a writing action of unknown outcome, if the run waits for it."""
+        is_heard = not (self.parked or self.run.ended or invoke.promise_id in self.abandoned)
+        judged = self.world.outside.judge(self.world.now, name, fate, noted=is_heard)
+        if judged is not None:
+            self._answer(invoke, judged)
+        elif is_heard:
+            self._begin(invoke, f"{name} again")
 
     def _answer(self, invoke: Invoke, fate: Fate) -> None:
         if invoke.promise_id in self.cancelled:
+            return
+        if fate.error == GIVEN_UP:
+            failure = Failure("holdfast.errors:ApprovalRejected", "nobody knows")
+            self.advance(CallSettled(invoke.promise_id, Err(failure), invoke.attempt, self.run.now))
             return
         if not fate.error:
             outcome = Ok(encode(fate.value))
@@ -268,6 +287,7 @@ class Player:
 
     def _give_up(self, request: Abandon | Stop) -> None:
         world, promise = self.world, request.promise_id
+        self.abandoned |= {promise} if isinstance(request, Abandon) else set()
         child = self.children.get(promise)
         if child is not None:
             world.at(world.now, lambda: child.advance(CancelArrived("given up")))
