@@ -13,6 +13,8 @@ import contextlib
 import random
 from typing import Any, ClassVar, Final
 
+import pytest
+
 from holdfast import Holdfast, RunCancelled, RunFailed, RunHandle, StepFailed, step, step_info, uuid, workflow
 from holdfast.errors import HoldfastError
 from tests.laws.payments import Provider
@@ -20,6 +22,8 @@ from tests.scope import each_seed
 from tests.unit.worker.ground import Ground
 
 DEPTH: Final = 3
+FOUND: Final = (15_418,)
+"""Two acts had one key: one kept its place in the journal under a new number, another was called at that place."""
 
 
 class Unlucky(Exception):
@@ -256,6 +260,11 @@ def play(seed: int) -> list[str]:
 
     Ground(None).play(main)
     return [f"{problem} (seed {seed}: {items})" for problem in dict.fromkeys(problems)]
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_seed_that_found_a_fault_finds_none(seed: int) -> None:
+    assert play(seed) == []
 
 
 @each_seed(2.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
@@ -52,8 +52,11 @@ class Life:
         self.world = World(random.Random(f"world {seed}"), mood(source))
         self.weather = weather(source, retries_of(seed))
         self.reached: Counter[str] = Counter()
-        self.born_without: dict[tuple[str, str], set[str]] = {}
+        self.born_without: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         """Keys of acts that were taken back, or were being taken back, when a fork was made that inherited them."""
+        self._continued: set[str] = set()
+        """Runs that continue as new. Their arguments name what they rely on, and a retry does not look for it again
+        where it has no undo."""
         self.despite: set[tuple[str, str]] = set()
         """Acts that people wanted to have reversed even if a run relies on them."""
         self.reported: set[tuple[str, str]] = set()
@@ -159,6 +162,7 @@ class Life:
         self._runs += 1
         id, tenant, ops = f"run-{self._runs}", self.source.choice(TENANTS), program(self.source, self.weather)
         self.world.tell(f"{tenant} {id} starts: {shown(ops)}")
+        self._continued |= {id} if any(op.do == "again" for op in ops) else set()
         await app.start(trade, Trade(tenant, ops), id=id, tenant=tenant, actor="ann")
 
     async def _word(self, app: Holdfast) -> None:
@@ -181,7 +185,7 @@ class Life:
         fork = await app.run(run.id, tenant=run.tenant).fork(sequence, by="ben")
         self.reached["forked"] += 1
         gone = {row.key for row in await self.receipts(app, run.tenant) if await _is_taken(app, row)}
-        self.born_without[run.tenant, fork.id] = gone
+        self.born_without[run.tenant, fork.id] |= gone
         self.world.tell(f"{run.tenant} {run.id} is forked before {sequence} as {fork.id}")
 
     async def _reverse(self, app: Holdfast) -> None:
@@ -223,6 +227,9 @@ class Life:
             f"--{word} {','.join(names) if isinstance(names, list) else ''}" for word, names in said.items()
         )
         self.reported |= {(each.tenant, each.id) for each in await self.runs(app) if REPORT in (each.error or "")}
+        if run.id.partition("-fork")[0].partition("~")[0] in self._continued:
+            gone = {row.key for row in await self.receipts(app, run.tenant) if await _is_taken(app, row)}
+            self.born_without[run.tenant, run.id] |= gone
         await handle.retry(**said, by="ben")
         self.world.tell(f"{run.tenant} {run.id} is retried {shown}")
         self.reached["answered since it was retried" if _has_diverged(run) else f"retried, {how}"] += 1

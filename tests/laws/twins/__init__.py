@@ -20,5 +20,10 @@ The two ways differ on purpose in these points, and the generator leaves them ou
   succeeds where something is given up in a program that goes on.
 - A definition that waits for what it closes has not failed yet, and can still be cancelled; a function that undoes has.
   So nothing fails in a program that is cancelled.
+- A branch of a definition that failed is known to have failed when all beside it in its fork is closed. If another one
+  fails meanwhile, the run fails of that, and a retry does only that again; the next retry does the first. So runs are
+  retried several times.
+- Of two failures with one message a retry cannot tell of which one a run failed while parts of it went on. So each has
+  a message of its own.
 - A definition has no ``keep_done()`` and no ``continue_as_new()``.
 """

@@ -25,6 +25,8 @@ WAYS: Final = ("function", "definition")
 ENDED: Final = ("completed", "failed", "cancelled")
 REST_SECONDS: Final = 2_000.0
 TENANT: Final = "default"
+RETRIES: Final = 4
+"""So often a run is retried. A definition may fail of one of two failures, and then of the other: see the package."""
 
 
 class Violation(Exception):
@@ -69,8 +71,9 @@ class Life:
             await self._rest()
             await self._see()
         if self.case.retries:
-            await self._retry()
-            await self._rest()
+            for _ in range(RETRIES):
+                await self._retry()
+                await self._rest()
             await self._see()
 
     async def close(self) -> None:

@@ -49,7 +49,7 @@ class World:
         await self.pass_time(seconds / 2)
         if order.startswith("own") and not self.is_kind and self.is_so("fails", at):
             self.tell(f"{info.run}: {key} fails")
-            raise TerminalError("the bank says no")
+            raise TerminalError(f"the bank says no to {at}")
         unknown = order.startswith("own") and info.key not in self.happened and self.is_so("unknown", at)
         tries = self._tries[at, info.key]
         self._tries[at, info.key] += 1
@@ -145,7 +145,7 @@ async def doubt(at: str, seconds: float) -> None:
     world = worlds[-1]
     await world.pass_time(seconds)
     if not world.is_kind and world.is_so("doubt", at):
-        raise TerminalError("doubtful")
+        raise TerminalError(f"doubtful at {at}")
 
 
 @step(name="twins.mark", repeatable=True)

@@ -47,10 +47,15 @@ class DroppedCalls(msgspec.Struct, frozen=True):
 
 
 def dropped_calls(
-    entries: Sequence[e.Entry], account: RunAccount, cut: int, taken_back: Collection[int] = ()
+    entries: Sequence[e.Entry],
+    account: RunAccount,
+    cut: int,
+    journal: Sequence[e.Entry],
+    taken_back: Collection[int] = (),
 ) -> DroppedCalls:
     """All that was called behind the cut, and what is left of earlier generations, without the results of acts at these
-    places that were ``taken_back`` since."""
+    places that were ``taken_back`` since. ``journal`` is what the next generation begins with: no call behind it may
+    have a number that one in it has at the same position of its key."""
     mask = JournalMask()
     for entry in entries:
         mask.learn(entry.event)
@@ -73,7 +78,11 @@ def dropped_calls(
     lost = [call.key[0] for call in is_open if call.kind == WORKFLOW and call.key is not None]
     return DroppedCalls(
         Former(
-            _since(entries, cut), calls, sorted(used_numbers(entries).items()), _children(entries), _secrets(entries)
+            _since(entries, cut),
+            calls,
+            sorted(used_numbers([*entries, *journal]).items()),
+            _children(entries),
+            _secrets(entries),
         ),
         tuple(call.name for call in is_open if call.kind != TIMER and not call.kind.startswith("undo ")),
         tuple(call.name for call in calls if call.is_kept),

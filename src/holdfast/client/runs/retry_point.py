@@ -53,8 +53,8 @@ def retry_point(
     _check_undone(run, account, acts)
     cut = _cut(entries, account)
     _check_handlers(run, account, cut, answers)
-    dropped = dropped_calls(entries, account, cut, acts.places)
     journal, restarted = _restarted(_keep(entries, account, cut), account, now)
+    dropped = dropped_calls(entries, account, cut, journal, acts.places)
     before = [call for call in account.calls.values() if call.scheduled_at < cut]
     settled = {event.promise_id for entry in journal if isinstance(event := entry.event, e.InvokeCompleted)}
     again = [call.event.function_name for call in before if call.event.promise_id not in settled]
