@@ -46,7 +46,7 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_every_act_is_done_once_and_taken_back_once() -> None:
     """Each seed is programs, a world and a schedule."""
-    play_seeds(play, 3.0)
+    play_seeds(play, 1.5)
 
 
 @pytest.mark.parametrize("seed", FINDING)

@@ -255,7 +255,7 @@ def play(seed: int) -> list[str]:
     return [f"{problem} (seed {seed}: {items})" for problem in dict.fromkeys(problems)]
 
 
-@each_seed(2.0)
+@each_seed(1.0)
 def test_a_retried_run_does_each_act_once_and_pays_for_what_it_ships(seed: int) -> None:
     """Whatever failed before, and however deep the retry."""
     assert play(seed) == []

@@ -48,7 +48,7 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_advice_moves_every_tree_to_its_end() -> None:
     """Each seed is programs, a world, a schedule, and people who then do nothing but what they are advised to."""
-    play_seeds(play, 2.0)
+    play_seeds(play, 1.0)
 
 
 def test_the_seeds_reach_every_situation() -> None:

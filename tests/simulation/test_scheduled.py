@@ -29,6 +29,7 @@ def test_the_laws_of_schedules_hold() -> None:
     assert reached["lost the answer of commit"]
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_simulation() -> None:
     seed = volume(2, 3)
     assert simulate_schedules(seed) == simulate_schedules(seed)

@@ -28,7 +28,7 @@ from tests.simulation.world import DEFINED, STEERED
 COVERING: Final = (5, 11, 12, 38, 51, 73, 76, 92, 121, 137, 162, 221, 277, 100010, 100011, 100015, 100018)
 """Each thing that must be reached is reached by two of them, where that can be."""
 REACHING: Final = volume(COVERING, (*range(300), *range(STEERED, STEERED + 20), 100050, 150036))
-REPEATED: Final = volume((7, DEFINED + 5, STEERED + 30), (1, 7, 10, 61, 157, DEFINED + 3, STEERED + 1))
+REPEATED: Final = volume((7, STEERED + 30), (1, 7, 10, 61, 157, DEFINED + 3, STEERED + 1))
 MOVED_BY_HAND: Final = frozenset(
     {
         ("abandoned", "news"),
@@ -216,7 +216,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("base", [0, STEERED, DEFINED], ids=["functions", "steered", "definitions"])
 def test_every_law_holds_in_every_simulated_life(base: int) -> None:
     """Whatever fails, at any time: nothing is lost, nothing is done twice, and every run ends."""
-    play_seeds(simulate, 3.0, base)
+    play_seeds(simulate, 1.5, base)
 
 
 @pytest.mark.long
@@ -275,7 +275,7 @@ def test_a_longer_plan_that_found_a_bug_finds_it_no_more(seed: int, steps: int) 
 
 def test_longer_plans_keep_the_laws_too() -> None:
     """The laws do not depend on how much a run has to do."""
-    play_seeds(lambda seed: simulate(seed, 10), 1.0)
+    play_seeds(lambda seed: simulate(seed, 10), 0.5)
 
 
 def test_the_simulation_reaches_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
