@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.holdfast-installed
 SEED   ?= 1
 STEPS  ?= 3
 COUNT  ?= 1
-JOBS   ?= 4
+JOBS   ?= 3
 STORE  ?= memory://
 RUNS   ?= 1000000
 KEYS   ?= 200
@@ -18,7 +18,7 @@ EVENTS ?= 20000
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
 
-# JOBS is twice what a small machine has of processors: tests wait for clocks and processes a third of their time.
+# JOBS is one process more than a small machine has processors: tests wait for clocks and processes now and then.
 
 # Databases of tests live in memory where there is enough of it: waiting for a disk would be most of the time of a test.
 MEMORY := /dev/shm

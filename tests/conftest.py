@@ -31,7 +31,13 @@ from tests.docs.conformance import LEFT_OUT, ROOT, plain, rows, unproved
 
 pytest.register_assert_rewrite("holdfast.testing.stores")
 
-settings.register_profile("holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "holdfast",
+    max_examples=scope.volume(50, 100),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("holdfast")  # a busy machine is slow, and a law holds there all the same
 
 

@@ -17,7 +17,7 @@ import itertools
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -73,6 +73,16 @@ def play_seeds(play: Callable[[int], object], seconds: float, base: int = 0) -> 
         except Exception as error:
             error.add_note(f"seed {seed}, the one of {DAY}: SEED={SEED} begins there")
             raise
+
+
+def unreached(play: Callable[[int], Mapping[str, int]], wanted: Iterable[str], seeds: Iterable[int]) -> list[str]:
+    """What none of these seeds reaches; no more of them are played than it takes."""
+    left = set(wanted)
+    for seed in seeds:
+        left -= {what for what, times in play(seed).items() if times}
+        if not left:
+            break
+    return sorted(left)
 
 
 def each_seed(seconds: float, base: int = 0) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -133,6 +133,7 @@ def test_a_copy_of_a_live_file_without_its_log_is_not_an_empty_store(tmp_path: P
         asyncio.run(open_it())
 
 
+@pytest.mark.long
 def test_many_processes_create_a_store_at_once(tmp_path: Path) -> None:
     """None mistakes a store that another process is creating for such a copy."""
     script = (

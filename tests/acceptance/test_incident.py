@@ -24,6 +24,8 @@ from holdfast.journal import events as e
 from holdfast.runs import journals
 from tests.acceptance.processes import ROOT, sqlite_url
 
+pytestmark = pytest.mark.xdist_group("incident")  # the story is told once
+
 EXAMPLE = ROOT / "examples" / "incident"
 RUN = "triage:webhook:INC-7"
 UPDATE = {"priority": "1", "team": "payments"}
@@ -167,6 +169,7 @@ def _forms(text: bytes) -> Iterator[bytes]:
         yield base64.b64encode(b"\0" * shift + text)[4 if shift else 0 : -4]
 
 
+@pytest.mark.long
 def test_a_change_whose_record_was_lost_is_looked_up_and_not_made_again(tmp_path: Path) -> None:
     """Killed between the act and its receipt: the probe finds that it happened, and the run continues with that."""
     story = play(tmp_path, "--crash")

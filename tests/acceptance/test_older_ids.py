@@ -20,6 +20,7 @@ from tests.unit.server.test_runs import WORKFLOWS, waiting
 MISSING = f"NO BROWSER: links of older ids were not followed. Set {NAMED}, or `make browser` fetches one with npm"
 
 
+@pytest.mark.long
 def test_a_browser_reaches_older_runs_and_no_other() -> None:
     """Each is opened by its link, and cancelled by the form of its page."""
     path = chromium()

@@ -50,7 +50,7 @@ def test_all_scenarios_and_workflows_are_there() -> None:
     assert (len(kit_cases()), len(more_cases())) == (21, 35)
 
 
-EACH = volume(4, 1)
+EACH = volume(8, 1)
 """So many of the commits of a run follow each other before one kills its engine."""
 
 

@@ -50,6 +50,7 @@ def test_a_reader_who_follows_the_page_sees_what_it_shows(
         assert reader.follow(page, CRASHES.get(page.name, ())) > 5
 
 
+@pytest.mark.long
 @for_each_page
 def test_a_program_can_be_run_again(page: Path, installed: dict[str, str], tmp_path: Path) -> None:
     """No program crashes, or waits forever, because it was run before."""

@@ -30,7 +30,7 @@ from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLo
 from holdfast.worker.presence.heart import LoopPulse
 from tests.laws.programs import SIGNALS, Unlucky, World, world
 from tests.laws.test_checkpoint_laws import Constant
-from tests.scope import volume
+from tests.scope import one_stays, volume
 from tests.simulation.chronicle import Watched
 from tests.simulation.workload import QUEUE
 from tests.strands import Script, Strands, script, strands
@@ -166,7 +166,7 @@ def _mix_up(stage: Stage) -> None:
         stage.checkpoints[key] = stage.written[len(stage.written) // 2]
 
 
-@pytest.mark.parametrize("how", ["retry", "fork"])
+@pytest.mark.parametrize("how", one_stays(["retry", "fork"]))
 def test_a_checkpoint_of_what_was_cut_off_is_never_used(how: str) -> None:
     """The run goes on from its own journal: with its checkpoints, without any, and with those of what was cut off."""
     reached: Counter[str] = Counter()

@@ -8,13 +8,12 @@ under one key and left so, and nothing was taken back that was not there. ``make
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from typing import Final
 
 import pytest
 
 from tests.laws.twins.runner import play
-from tests.scope import play_seeds
+from tests.scope import play_seeds, unreached
 
 COVERING: Final = range(1, 13)
 KNOWN: Final = {
@@ -53,7 +52,4 @@ def test_what_was_broken_once_holds(what: str) -> None:
 
 def test_the_seeds_reach_every_situation() -> None:
     """Every end of a run, every fault, and all that people do."""
-    reached: Counter[str] = Counter()
-    for seed in COVERING:
-        reached += play(seed)
-    assert [what for what in REACHED if not reached[what]] == []
+    assert unreached(play, REACHED, (*COVERING, *range(20, 120))) == []

@@ -267,7 +267,7 @@ def test_a_seed_that_found_a_fault_finds_none(seed: int) -> None:
     assert play(seed) == []
 
 
-@each_seed(2.0)
+@each_seed(1.0)
 def test_a_retried_run_does_each_act_once_and_pays_for_what_it_ships(seed: int) -> None:
     """Whatever failed before, and however deep the retry."""
     assert play(seed) == []

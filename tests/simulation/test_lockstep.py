@@ -42,12 +42,12 @@ def _definition(seed: int) -> None:
             pytest.param(simulate, volume((3,), range(150)), id="functions"),
             pytest.param(simulate, volume((DEFINED + 5,), range(DEFINED, DEFINED + 40)), id="definitions"),
             pytest.param(simulate, volume((STEERED + 30,), range(STEERED, STEERED + 40)), id="steered"),
-            pytest.param(simulate_machines, volume((5,), range(40)), id="machines"),
+            pytest.param(simulate_machines, volume((5,), range(40)), id="machines", marks=pytest.mark.long),
             pytest.param(simulate_schedules, volume((), range(60)), id="schedules"),
             pytest.param(simulate_tenants, volume((1,), range(60)), id="tenants", marks=pytest.mark.long),
             pytest.param(simulate_subscriptions, volume((), range(60)), id="subscriptions"),
-            pytest.param(mixture.play, volume((2,), range(200)), id="mixtures"),
-            pytest.param(_saga, volume(range(12), range(1000)), id="sagas"),
+            pytest.param(mixture.play, volume((2,), range(200)), id="mixtures", marks=pytest.mark.long),
+            pytest.param(_saga, volume(range(4), range(1000)), id="sagas"),
             pytest.param(_definition, volume(range(1), range(150)), id="whole definitions"),
         )
         if each.values[1]  # some are played in make test-long only

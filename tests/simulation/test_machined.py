@@ -34,6 +34,7 @@ def test_the_laws_of_machines_hold() -> None:
     assert wanted - set(reached) == set()
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_simulation() -> None:
     assert simulate_machines(7) == simulate_machines(7)
 

@@ -44,6 +44,7 @@ def test_what_was_found_once_is_not_found_again(seed: int) -> None:
     simulate_tenants(seed)
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_simulation() -> None:
     assert simulate_tenants(3) == simulate_tenants(3)
 
@@ -59,6 +60,7 @@ def test_an_act_that_outlives_a_demotion_is_found(monkeypatch: pytest.MonkeyPatc
             simulate_tenants(seed)
 
 
+@pytest.mark.long
 def test_a_schedule_that_outlives_its_owners_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-30: the owner is judged at each firing."""
     monkeypatch.setattr(launcher, "owner_gate", lambda _: OPEN)
@@ -67,6 +69,7 @@ def test_a_schedule_that_outlives_its_owners_level_is_found(monkeypatch: pytest.
             simulate_tenants(seed)
 
 
+@pytest.mark.long
 def test_claims_that_count_nothing_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-32."""
     monkeypatch.setattr(memory_store, "limits_in", lambda _, limits: limits)

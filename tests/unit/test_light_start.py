@@ -137,6 +137,7 @@ LOOKING = (
 )
 
 
+@pytest.mark.long
 def test_whoever_only_looks_at_runs_loads_nothing_that_runs_programs(tmp_path: Path) -> None:
     """Neither the client nor these commands: no worker, no gate, no audit, no kernel, and nothing that workflows,
     definitions or machines are written with. Who starts something by its name loads some of it."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 import cbor2
 import msgspec
 
+from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
@@ -98,10 +99,15 @@ def write_former(former: Former) -> Payload:
 
 
 def read_former(payload: Payload) -> Former:
-    """Raises ValueError where it cannot be read."""
+    """Raises StoreCorrupt if it cannot be read."""
     if payload.blob is not None:
-        raise ValueError("the calls of earlier generations are not at hand")
-    return msgspec.convert(cbor2.loads(payload.data), Former)
+        raise StoreCorrupt("the calls of earlier generations are not at hand: restore the database from a backup.")
+    try:
+        return msgspec.convert(cbor2.loads(payload.data), Former)
+    except (cbor2.CBORError, msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
+        raise StoreCorrupt(
+            f"the calls of earlier generations are damaged ({error}): restore the database from a backup."
+        ) from error
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,6 +27,7 @@ def fill(page: Page, summary: str, button: str, reason: str = "a test", **values
     form.get_by_role("button", name=button, exact=True).click()
 
 
+@pytest.mark.long
 def test_a_template_is_made_changed_and_started(new_page: NewPage, office: Office) -> None:
     """Draft, new version, active, paused, resumed, started from the fields of its program, archived; by the mouse."""
     page = new_page()
@@ -121,6 +122,7 @@ def test_a_user_is_made_gets_a_token_and_loses_it(new_page: NewPage, office: Off
     assert office.get("users/dora")["disabled"] is True
 
 
+@pytest.mark.long
 def test_tenants_and_workspaces_are_made_and_capped(new_page: NewPage, office: Office) -> None:
     """A number that is none is refused, and what was typed is kept."""
     page = new_page()
@@ -175,6 +177,7 @@ def test_tasks_are_given_to_somebody_rejected_and_resolved(new_page: NewPage, of
     expect(page.locator(".why")).to_contain_text("It completed")
 
 
+@pytest.mark.long
 def test_a_subscription_is_made_pinged_and_sent_again(new_page: NewPage, office: Office) -> None:
     """Its secret is shown once. A private address is refused when it is tried, and the page says so."""
     page = new_page()

@@ -32,14 +32,14 @@ KNOWN: Final = {
 @pytest.mark.parametrize("base", [0, RICH], ids=["plain", "rich"])
 def test_the_interpreter_does_what_the_plain_reference_does(base: int) -> None:
     """D1 to D4, each seed a definition and what happens to its run."""
-    play_seeds(_judged, 1.0, base)
+    play_seeds(_judged, 0.5, base)
 
 
 def test_whole_engines_do_what_the_plain_reference_does() -> None:
     """D5 and D6: workers die around every commit, and checkpoints are lost."""
     logging.disable(logging.CRITICAL)  # parked runs and dead workers are meant to be
     try:
-        play_seeds(lambda seed: _judged(seed, whole=True), 2.0)
+        play_seeds(lambda seed: _judged(seed, whole=True), 1.0)
     finally:
         logging.disable(logging.NOTSET)
 
@@ -69,7 +69,7 @@ def test_a_run_that_moves_to_the_same_definition_does_the_same() -> None:
         judge(case(seed), world)
         moved.append(world.moves)
 
-    play_seeds(judge_moving, 2.0)
+    play_seeds(judge_moving, 1.0)
     assert sum(moved) > len(moved) // 2
 
 

@@ -7,6 +7,7 @@ look ahead for so many signs, and not further.
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -116,11 +117,13 @@ def _lines(act: Act, text: Any) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what its callbacks do is not the scanner's, and an error in one of them would be lost
     sys.settrace(trace)
     try:
         act(text)
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 

@@ -149,7 +149,7 @@ def _comparable(accounts: dict[str, Account]) -> dict[str, tuple[Any, ...]]:
     }
 
 
-@each_seed(1.0)
+@each_seed(0.5)
 def test_every_event_is_handled_once_whatever_dies(seed: int) -> None:
     """No event, effect or timer is lost or doubled, and the order of a cell's own events is that of their commits."""
     given = events(seed, random.Random(seed).randint(1, 25))

@@ -21,7 +21,7 @@ FINDING = (15, 153, 77, 94, 113)
 
 def test_the_laws_hold_whatever_comes_together() -> None:
     """Every seed comes to rest."""
-    play_seeds(play, 2.0)
+    play_seeds(play, 1.0)
 
 
 def test_what_the_laws_are_about_happens() -> None:

@@ -97,24 +97,30 @@ async def _assert_readable(store: p.Store, row: p.RootRow, expected: dict[bytes,
     assert found == {key: encode_cell(record) for key, record in expected.items()}
 
 
-@each_seed(1.5)
+@each_seed(0.7)
 def test_a_root_has_the_cells_of_its_version_whatever_happens_meanwhile(seed: int) -> None:
     """Turns go on while it is made, engines die, and others make roots of the same lane; equal content, equal root."""
     chance = random.Random(seed)
     given = events(seed, chance.randint(5, 25))
     life = RootedLife(seed, keep=1000)
 
-    assert run_virtually(_history(life, given)) > 0
+    run_virtually(_history(life, given))
+
+
+def test_roots_are_made_meanwhile() -> None:
+    """Otherwise the law above would prove nothing."""
+    life = RootedLife(0, keep=1000)
+    assert run_virtually(_history(life, events(0, 20))) > 0
     assert life.made > 0
 
 
-@each_seed(1.0)
+@each_seed(0.5)
 def test_garbage_is_what_no_kept_root_needs(seed: int) -> None:
     """Kept roots stay readable to the last record, and nothing else is left when the garbage is collected."""
     life = RootedLife(seed, keep=2)
 
     async def check() -> None:
-        assert await _history(life, events(seed, 20)) > 0
+        await _history(life, events(seed, 20))
         for lane in LANES:
             await collect_garbage(life.store, lane, keep=1)
             names = set(await life.store.cell_node_names(lane, 100_000))

@@ -23,7 +23,7 @@ def _balances(accounts: dict[str, Account]) -> dict[str, tuple[int, list[str], d
 
 
 @pytest.mark.parametrize("bounds", [NOTHING, ONE, FEW_BYTES, NO_BYTES], ids=["none", "one", "few bytes", "no bytes"])
-@each_seed(0.5)
+@each_seed(0.25)
 def test_every_event_is_handled_once_with_hardly_a_cell_in_memory(seed: int, bounds: dict[str, int]) -> None:
     """Also where engines die, timers ring and effects come back; the journals replayed give the rows."""
     given = events(seed, random.Random(seed).randint(5, 25))

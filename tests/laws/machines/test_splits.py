@@ -92,7 +92,7 @@ async def _assert_all_in_force(life: SplitLife) -> None:
         assert decode_cell(row.record).intents == ()
 
 
-@each_seed(1.0)
+@each_seed(0.5)
 def test_every_event_is_handled_once_and_in_order_however_lanes_are_split(seed: int) -> None:
     """No event, effect or timer is lost or doubled, each cell hears its own events in the order of their commits, a
     state is there for whoever looks, and the journals of all lanes, replayed, give the rows."""

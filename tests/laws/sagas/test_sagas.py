@@ -96,13 +96,13 @@ REACHED: Final = (
 
 def test_every_law_holds_for_random_programs_and_schedules() -> None:
     """L1 to L7, each seed a program and a schedule. ``make sagas SEED=…`` plays one again."""
-    play_seeds(check, 2.0)
+    play_seeds(check, 1.0)
 
 
 def test_every_law_holds_on_the_whole_engine(caplog: pytest.LogCaptureFixture) -> None:
     """The same, with real workers on virtual time that die around their commits."""
     caplog.set_level(logging.CRITICAL)
-    play_seeds(lambda seed: check(seed, whole=True), 2.0)
+    play_seeds(lambda seed: check(seed, whole=True), 1.0)
 
 
 def test_the_programs_reach_every_situation() -> None:

@@ -330,7 +330,7 @@ def test_one_seed_gives_one_history() -> None:
 
 @pytest.mark.long
 def test_many_events_to_one_key_are_handled_in_order() -> None:
-    count = volume(2_000, 100_000)
+    count = volume(500, 100_000)
 
     async def scene(engine: MachineEngine) -> None:
         for first in range(0, count, 500):
@@ -343,7 +343,7 @@ def test_many_events_to_one_key_are_handled_in_order() -> None:
 
 
 def test_many_keys_with_one_event_each() -> None:
-    count = volume(3_000, 1_000_000)
+    count = volume(1_000, 1_000_000)
 
     async def scene(engine: MachineEngine) -> None:
         for first in range(0, count, 500):

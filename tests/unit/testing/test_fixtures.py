@@ -149,6 +149,7 @@ def test_both_other_plugins_may_be_there_at_once(tmp_path: Path) -> None:
     assert "11 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_test_that_fails_is_shown_where_it_failed(tmp_path: Path) -> None:
     """An assertion, and a wait of a virtual day for a signal that nobody sends."""
     text = (

@@ -132,6 +132,7 @@ def test_a_bad_answer_leaves_the_task_open_with_all_its_problems(
     played(ground, asks({"form": ORDER}), check)
 
 
+@pytest.mark.long
 def test_a_check_that_takes_too_long_refuses_the_answer(ground: Ground) -> None:
     """It is ended after its processor time elsewhere, and a better answer is taken."""
     checks = [{"when": "=payload.l.exists(x, payload.s.contains(payload.t))", "say": "it is there"}]

@@ -537,6 +537,7 @@ def test_rule_21_of_two_waits_the_one_that_began_first_is_given_a_signal() -> No
 LONG = "start.l.all(x, !start.s.contains(start.t))"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("crash", one_stays([True, False]))
 def test_an_expression_that_takes_long_gives_the_same_in_a_replay_or_parks(crash: bool) -> None:
     """Where it is evaluated changes nothing of its value; one that needs too much time can be caught by nothing."""

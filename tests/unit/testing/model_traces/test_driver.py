@@ -38,6 +38,7 @@ def test_random_traces_are_followed(group: int) -> None:
         assert report.agrees, problems(report)
 
 
+@pytest.mark.long
 @needs_traces
 @pytest.mark.parametrize("group", one_stays(range(GROUPS)))
 def test_published_traces_are_followed(group: int) -> None:

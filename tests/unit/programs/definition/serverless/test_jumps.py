@@ -88,7 +88,7 @@ class Walk:
         return str(task.get("then", "continue"))
 
 
-@settings(max_examples=volume(20, 60), deadline=None)
+@settings(max_examples=volume(10, 60), deadline=None)
 @given(lists("t"))
 def test_a_list_goes_the_way_of_the_specification(tasks: list[dict[str, Task]]) -> None:
     walk = Walk()
