@@ -223,7 +223,7 @@ class Reference:
         if "undo" in body:
             self._done(name, body, line, judged)
         if judged.error == GIVEN_UP:
-            raise Failed("error", "ApprovalRejected")
+            raise Failed("authorisation", "ApprovalRejected")
         if judged.error:
             raise Failed(judged.error, ERRORS[judged.error].__name__)
         return judged.value

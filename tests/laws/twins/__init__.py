@@ -25,5 +25,7 @@ The two ways differ on purpose in these points, and the generator leaves them ou
   retried several times.
 - Of two failures with one message a retry cannot tell of which one a run failed while parts of it went on. So each has
   a message of its own.
+- An act without an undo that was given up may be done or not: an engine that dies ends it. It counts where a run relies
+  on it.
 - A definition has no ``keep_done()`` and no ``continue_as_new()``.
 """
