@@ -44,7 +44,7 @@ def pages_of(office: Office) -> dict[str, str]:
     """A path for every page, and what a reader must find there."""
     return {
         "/runs": "Runs",
-        "/runs?status=cancelled": "No run matches",
+        "/runs?workflow=nowhere": "No run matches",
         "/runs/invoice-1001": "It completed",
         "/runs/renewal-halden": "send_offer",
         "/runs/order-502": "the printer has no label for kites",
